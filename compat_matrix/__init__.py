@@ -1,0 +1,1 @@
+"""The compatibility matrix: TOML tables, read through importlib.resources."""
