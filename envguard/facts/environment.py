@@ -1,0 +1,162 @@
+"""What is installed: an interpreter, its distributions, and the torch build among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from packaging.version import Version
+
+from envguard.facts.versions import (
+    Backend,
+    CodeTarget,
+    CudaVersion,
+)
+
+
+class Accelerator(Enum):
+    """What a torch build drives. envguard judges CUDA and CPU builds only."""
+
+    CUDA = "cuda"
+    CPU = "cpu"
+    ROCM = "rocm"
+    XPU = "xpu"
+    MPS = "mps"
+
+
+class Manager(Enum):
+    """The package manager that the subject uses; remedies are written for it."""
+
+    PIP = "pip"
+    UV = "uv"
+    POETRY = "poetry"
+    PDM = "pdm"
+    CONDA = "conda"
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python interpreter.
+
+    Args:
+        version: Full version, e.g. 3.12.3.
+        executable: Its path.
+        implementation: ``cpython``, ``pypy``.
+        prefix: ``sys.prefix``.
+        is_venv: Prefix differs from the base prefix.
+        is_conda: The prefix has a ``conda-meta`` folder.
+        is_free_threaded: The build without the GIL (``cp313t``).
+        sys_path: Where imports are looked up, in order.
+    """
+
+    version: Version | None = None
+    executable: str | None = None
+    implementation: str | None = None
+    prefix: str | None = None
+    is_venv: bool | None = None
+    is_conda: bool | None = None
+    is_free_threaded: bool | None = None
+    sys_path: tuple[str, ...] = ()
+
+    @property
+    def python_tag(self) -> str | None:
+        """The wheel tag of its minor version: ``cp312``, ``cp313t``; None when not known."""
+        if self.version is None:
+            return None
+        suffix = "t" if self.is_free_threaded else ""
+        return f"cp{self.version.major}{self.version.minor}{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """One installed, pinned or reported distribution.
+
+    Args:
+        name: Normalised name (PEP 503).
+        version: With its local version label where it has one; None when only its presence
+            is known.
+        location: The folder that holds it, for installed ones.
+        installer: ``pip``, ``uv``, ``conda`` as its INSTALLER file says.
+        url: Where it came from or would come from: wheel URL, index, ``direct_url.json``.
+        index_url: The index that a lockfile names for it.
+        is_editable: Installed from a source tree.
+        line: Line of the document that states it, for reports that point at files.
+    """
+
+    name: str
+    version: Version | None = None
+    location: str | None = None
+    installer: str | None = None
+    url: str | None = None
+    index_url: str | None = None
+    is_editable: bool = False
+    line: int | None = None
+
+
+class BuildOrigin(Enum):
+    """Where the knowledge about a torch build comes from."""
+
+    VERSION_FILE = "torch/version.py"
+    METADATA = "metadata"
+    PIN = "pin"
+    LOCKFILE = "lockfile"
+    REPORT = "report"
+
+
+@dataclass(frozen=True, slots=True)
+class TorchBuild:
+    """The torch build that ``import torch`` would take.
+
+    Args:
+        version: Public version with its local label where it carries one (``2.7.1+cu128``).
+        accelerator: What it drives; None when not known.
+        cuda: CUDA runtime it was built with; None for other builds or when not known.
+        origin: Where this knowledge comes from.
+        git_version: Commit.
+        location: Folder of the package.
+        cxx11_abi: C++ ABI of libtorch.
+        targets: Code targets that the build itself reports; None when not read.
+        index_url: Index that a pin or lock names for it.
+    """
+
+    version: Version | None = None
+    accelerator: Accelerator | None = None
+    cuda: CudaVersion | None = None
+    origin: BuildOrigin = BuildOrigin.METADATA
+    git_version: str | None = None
+    location: str | None = None
+    cxx11_abi: bool | None = None
+    targets: tuple[CodeTarget, ...] | None = None
+    index_url: str | None = None
+
+    @property
+    def backend(self) -> Backend | None:
+        """``cu128`` or ``cpu``; None when not known or another vendor's."""
+        if self.accelerator is Accelerator.CPU:
+            return Backend(None)
+        if self.accelerator is Accelerator.CUDA and self.cuda is not None:
+            return Backend(self.cuda)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """An interpreter with what is installed in it, or the pins of a file.
+
+    Args:
+        interpreter: None when the subject does not state one.
+        distributions: Sorted by name; None when not known.
+        torch: The torch build; None when there is none or it is not known (see the gaps).
+        manager: The package manager that the subject uses.
+        document: Path of the lockfile or requirements file that states the pins.
+    """
+
+    interpreter: Interpreter | None = None
+    distributions: tuple[Distribution, ...] | None = None
+    torch: TorchBuild | None = None
+    manager: Manager | None = None
+    document: str | None = None
+
+    def distribution(self, name: str) -> Distribution | None:
+        """The distribution with this normalised name that imports would take, or None."""
+        return next((d for d in self.distributions or () if d.name == name), None)
