@@ -1,0 +1,1 @@
+"""The compatibility matrix: typed rows, loader, invariants and queries."""
