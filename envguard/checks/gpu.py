@@ -1,0 +1,228 @@
+"""The gpu family: does the build hold code for every selected GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from envguard.checks.context import CheckOptions, gpu_evidence, gpu_words, torch_evidence
+from envguard.checks.context import torch_words as words
+from envguard.facts.environment import Accelerator, TorchBuild
+from envguard.facts.findings import Evidence, Finding, Remedy, Source, Status
+from envguard.facts.versions import CodeTarget, CudaVersion
+from envguard.matrix.fit import CodeFit, CodeGrade, grade_code, grade_driver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envguard.facts.facts import Facts
+    from envguard.facts.machine import Gpu
+    from envguard.matrix.loader import Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """The code targets of a build and where they are known from."""
+
+    torch: TorchBuild
+    cuda: CudaVersion
+    targets: tuple[CodeTarget, ...] | None
+    is_ptx_known: bool
+    is_firm: bool
+    origin: str
+    source: Source | None
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        if self.targets is None:
+            return torch_evidence(self.torch)
+        listed = " ".join(str(target) for target in self.targets)
+        return (*torch_evidence(self.torch), Evidence("torch.targets", listed, self.origin))
+
+
+def _code_of(facts: Facts, matrix: Matrix) -> _Code | None:
+    torch = facts.environment.torch if facts.environment else None
+    if torch is None or torch.accelerator is not Accelerator.CUDA or torch.cuda is None:
+        return None
+    if torch.targets is not None:
+        return _Code(torch, torch.cuda, torch.targets, True, True, torch.origin.value, None)
+    platform, backend = facts.machine.host.platform, torch.backend
+    if platform is None or backend is None or torch.version is None:
+        return _Code(torch, torch.cuda, None, False, False, "matrix", None)
+    row = matrix.torch.build(torch.version, backend, platform)
+    if row is None or torch.version.is_devrelease:
+        return _Code(torch, torch.cuda, None, False, False, "matrix", None)
+    firm = row.provenance.is_firm
+    known = row.is_ptx_known
+    return _Code(torch, torch.cuda, row.targets, known, firm, "matrix", row.provenance.source)
+
+
+def check_code_for_gpus(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
+    """Machine code or usable PTX for the compute capability of every selected GPU."""
+    code = _code_of(facts, matrix)
+    gpus = facts.machine.selected_gpus
+    if code is None or not gpus:
+        return
+    driver = grade_driver(facts.machine.driver, facts.machine.host, code.cuda, matrix.drivers)
+    fits: dict[CodeGrade, list[tuple[Gpu, CodeFit]]] = {}
+    for gpu in gpus:
+        fit = _fit_of(code, gpu, driver.grade.can_jit)
+        fits.setdefault(fit.grade, []).append((gpu, fit))
+    some_run = any(grade.runs for grade in fits)
+    for grade, pairs in fits.items():
+        yield _finding_of(facts, code, grade, pairs, some_run=some_run)
+
+
+def _fit_of(code: _Code, gpu: Gpu, can_jit: bool | None) -> CodeFit:
+    if gpu.capability is None:
+        return CodeFit(CodeGrade.UNKNOWN)
+    return grade_code(
+        code.targets, gpu.capability, code.cuda, can_jit=can_jit, is_ptx_known=code.is_ptx_known
+    )
+
+
+def _finding_of(
+    facts: Facts,
+    code: _Code,
+    grade: CodeGrade,
+    pairs: list[tuple[Gpu, CodeFit]],
+    *,
+    some_run: bool,
+) -> Finding:
+    gpus = tuple(gpu for gpu, _ in pairs)
+    evidence = (*code.evidence, *(e for gpu in gpus[:4] for e in gpu_evidence(facts, gpu)))
+    match grade:
+        case CodeGrade.NATIVE | CodeGrade.COMPATIBLE:
+            return _running(code, gpus, pairs[0][1], evidence)
+        case CodeGrade.JIT:
+            return _jit(code, gpus, pairs[0][1], evidence)
+        case CodeGrade.NONE | CodeGrade.JIT_BLOCKED:
+            return _missing(code, gpus, grade, evidence, some_run=some_run)
+        case CodeGrade.UNKNOWN:
+            return _unknown(code, gpus, evidence)
+
+
+def _indices(gpus: tuple[Gpu, ...]) -> tuple[int, ...]:
+    return tuple(gpu.index for gpu in gpus)
+
+
+def _running(
+    code: _Code, gpus: tuple[Gpu, ...], fit: CodeFit, evidence: tuple[Evidence, ...]
+) -> Finding:
+    capability = gpus[0].capability
+    beyond = capability is not None and all(
+        target.capability < capability for target in code.targets or ()
+    )
+    title = f"{words(code.torch)} has code for {gpu_words(gpus)}"
+    if not code.is_firm:
+        title += ", by a row that is inferred"
+    detail = f"{fit.target} runs on compute capability {capability}."
+    if beyond:
+        detail += (
+            " torch may warn that the GPU is newer than it supports; the warning compares "
+            "numbers only and can be ignored."
+        )
+    return Finding(
+        code="GPU004" if beyond else "GPU000",
+        cause="arch-false-positive-warning" if beyond else "code-for-gpu",
+        status=Status.OK if code.is_firm else Status.WARN,
+        title=title,
+        detail=detail,
+        gpus=_indices(gpus),
+        package="torch",
+        evidence=evidence,
+        source=code.source,
+    )
+
+
+def _jit(
+    code: _Code, gpus: tuple[Gpu, ...], fit: CodeFit, evidence: tuple[Evidence, ...]
+) -> Finding:
+    return Finding(
+        code="GPU005",
+        cause="arch-by-ptx-only",
+        status=Status.WARN,
+        title=f"{words(code.torch)} runs on {gpu_words(gpus)} only after compiling its PTX",
+        detail=f"The driver compiles {fit.target} at the first use of each kernel: the first run "
+        "takes minutes, and code that ships no PTX (cuBLAS, cuDNN parts) may still be missing.",
+        gpus=_indices(gpus),
+        package="torch",
+        evidence=evidence,
+        source=code.source,
+    )
+
+
+def _missing(
+    code: _Code,
+    gpus: tuple[Gpu, ...],
+    grade: CodeGrade,
+    evidence: tuple[Evidence, ...],
+    *,
+    some_run: bool,
+) -> Finding:
+    number, cause = _missing_cause(code, gpus[0], some_run=some_run)
+    listed = " ".join(str(target) for target in code.targets or ())
+    detail = f"The build holds {listed}; compute capability {gpus[0].capability} needs other code."
+    if grade is CodeGrade.JIT_BLOCKED:
+        detail = (
+            f"Of {listed} only the PTX would serve compute capability {gpus[0].capability}, and "
+            f"this driver is older than CUDA {code.cuda}: it cannot compile it."
+        )
+    if some_run:
+        detail += " Other GPUs of this machine are served."
+    return Finding(
+        code=number,
+        cause=cause,
+        status=Status.FAIL if code.is_firm else Status.UNKNOWN,
+        title=f"{words(code.torch)} has no code for {gpu_words(gpus)}",
+        detail=f"{detail} The first kernel fails with 'no kernel image is available'.",
+        gpus=_indices(gpus),
+        package="torch",
+        evidence=evidence,
+        remedy=_hide_remedy(gpus) if some_run else None,
+        source=code.source,
+    )
+
+
+def _missing_cause(code: _Code, gpu: Gpu, *, some_run: bool) -> tuple[str, str]:
+    if some_run:
+        return "GPU003", "mixed-gpus-arch"
+    capability = gpu.capability
+    oldest = min((t.capability for t in code.targets or ()), default=None)
+    if "jetson" in (gpu.name or "").lower() or "orin" in (gpu.name or "").lower():
+        return "GPU006", "jetson-needs-l4t-build"
+    if oldest is None or capability is None or capability > oldest:
+        return "GPU002", "arch-missing-new-gpu"
+    return "GPU001", "arch-missing-old-gpu"
+
+
+def _hide_remedy(gpus: tuple[Gpu, ...]) -> Remedy:
+    numbers = ", ".join(str(gpu.index) for gpu in gpus)
+    return Remedy(
+        f"take a build that serves all GPUs, or hide GPU {numbers} with CUDA_VISIBLE_DEVICES "
+        "(set CUDA_DEVICE_ORDER=PCI_BUS_ID so that the numbers are these)"
+    )
+
+
+def _unknown(code: _Code, gpus: tuple[Gpu, ...], evidence: tuple[Evidence, ...]) -> Finding:
+    if any(gpu.capability is None for gpu in gpus):
+        detail = "The compute capability of the GPU is not known."
+    elif code.targets is None:
+        detail = f"The matrix holds no row about what {words(code.torch)} contains."
+    else:
+        detail = "No machine code serves it, and whether the build holds PTX is not recorded."
+    return Finding(
+        code="GPU007",
+        cause="arch-not-known",
+        status=Status.UNKNOWN,
+        title=f"cannot tell whether {words(code.torch)} has code for {gpu_words(gpus)}",
+        detail=detail,
+        gpus=_indices(gpus),
+        package="torch",
+        evidence=evidence,
+        remedy=Remedy(
+            "state --compute-capability, or run `envguard check` on the machine itself, where "
+            "the installed code is read"
+        ),
+        source=code.source,
+    )

@@ -1,0 +1,152 @@
+"""The whole of a check without input or output: facts and matrix in, report out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from envguard.backend import Wish, has_gpu_to_serve, is_judged, nearest_build
+from envguard.checks import CAUSE_ORDER, run_checks
+from envguard.facts.environment import Manager
+from envguard.facts.findings import Remedy, Status
+from envguard.facts.report import Recommendation, Report, make_report
+from envguard.matrix.complete import complete_facts
+from envguard.matrix.fit import DriverGrade
+
+if TYPE_CHECKING:
+    from envguard.backend import Candidate
+    from envguard.checks.context import CheckOptions
+    from envguard.facts.environment import Environment
+    from envguard.facts.facts import Facts
+    from envguard.facts.findings import Finding
+    from envguard.matrix.loader import Matrix
+
+# Findings that another torch build would cure.
+_CURED_BY_ANOTHER_BUILD = frozenset(
+    {
+        "driver-too-old-for-cuda",
+        "driver-too-old-for-cuda-major",
+        "arch-missing-old-gpu",
+        "arch-missing-new-gpu",
+        "mixed-gpus-arch",
+        "cpu-wheel-selected",
+    }
+)
+
+
+def judge(
+    facts: Facts,
+    matrix: Matrix,
+    options: CheckOptions,
+    *,
+    notes: tuple[str, ...] = (),
+    torch_index: str,
+) -> Report:
+    """Judge facts and say what would fit.
+
+    Args:
+        facts: As read or stated.
+        matrix: The tables.
+        options: What the user insists on.
+        notes: Remarks on how the facts came together.
+        torch_index: Template of the PyTorch index, ``{backend}`` to fill in.
+    """
+    completed = complete_facts(facts, matrix)
+    findings = run_checks(completed, matrix, options)
+    candidate = _recommend(completed, findings, matrix, options)
+    recommended = None
+    if candidate is not None:
+        recommended = _recommendation(candidate, completed.environment, matrix, torch_index)
+        findings = tuple(_with_remedy(finding, recommended) for finding in findings)
+    return make_report(
+        "check",
+        completed,
+        findings,
+        matrix_version=matrix.manifest.data_version,
+        cause_order=CAUSE_ORDER,
+        recommended=recommended,
+        notes=notes,
+    )
+
+
+def _recommend(
+    facts: Facts, findings: tuple[Finding, ...], matrix: Matrix, options: CheckOptions
+) -> Candidate | None:
+    machine, environment = facts.machine, facts.environment
+    torch = environment.torch if environment else None
+    if torch is not None and not is_judged(torch.accelerator):
+        return None
+    failing = {f.cause for f in findings if f.status is Status.FAIL}
+    if torch is not None and not failing & _CURED_BY_ANOTHER_BUILD:
+        return None
+    platform = machine.host.platform
+    if platform is None or (machine.gpus is None and not machine.driver.version):
+        return None
+    interpreter = environment.interpreter if environment else None
+    wish = Wish(
+        platform=platform,
+        torch=SpecifierSet(),
+        exact_only=options.exact_driver,
+        python_tag=interpreter.python_tag if interpreter else None,
+        allow_cpu=not has_gpu_to_serve((machine,)),
+    )
+    return nearest_build(torch, wish, (machine,), matrix)
+
+
+def _recommendation(
+    candidate: Candidate, environment: Environment | None, matrix: Matrix, torch_index: str
+) -> Recommendation:
+    build = candidate.build
+    url = matrix.torch.index_url(build.backend, torch_index)
+    why = candidate.why
+    if candidate.grade is DriverGrade.UNKNOWN:
+        row = matrix.drivers.major_floor(build.backend.cuda.major) if build.backend.cuda else None
+        why += f", it has to be at least {row.linux}" if row else ""
+    pins = [f"torch=={build.label}", *_companion_pins(environment, build.label, matrix)]
+    manager = environment.manager if environment else None
+    return Recommendation(
+        torch=str(build.version),
+        backend=build.backend.label,
+        index_url=url,
+        why=why,
+        command=install_command(manager, tuple(pins), url),
+    )
+
+
+def _companion_pins(environment: Environment | None, label: str, matrix: Matrix) -> tuple[str, ...]:
+    """Pins for the companions that are installed now, released for the recommended torch."""
+    if environment is None:
+        return ()
+    public, _, backend = label.partition("+")
+    release = matrix.torch.release(Version(public))
+    if release is None:
+        return ()
+    versions = {"torchvision": release.torchvision, "torchaudio": release.torchaudio}
+    return tuple(
+        f"{name}=={found[-1]}+{backend}"
+        for name, found in versions.items()
+        if found and environment.distribution(name) is not None
+    )
+
+
+def install_command(
+    manager: Manager | None, pins: tuple[str, ...], index_url: str
+) -> tuple[str, ...]:
+    """The command that installs torch pins from an index, for a package manager."""
+    match manager:
+        case Manager.UV:
+            return ("uv", "pip", "install", *pins, "--index-url", index_url)
+        case Manager.POETRY | Manager.PDM | Manager.CONDA | Manager.PIP | None:
+            return ("python", "-m", "pip", "install", *pins, "--index-url", index_url)
+
+
+def _with_remedy(finding: Finding, recommended: Recommendation) -> Finding:
+    if finding.cause not in _CURED_BY_ANOTHER_BUILD or finding.status is not Status.FAIL:
+        return finding
+    text = f"install torch {recommended.torch} from {recommended.backend}"
+    if finding.remedy is not None:
+        text = f"{text}; or: {finding.remedy.text}"
+    return replace(finding, remedy=Remedy(text, recommended.command))
