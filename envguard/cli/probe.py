@@ -1,0 +1,26 @@
+"""``envguard probe``: this machine as a facts document."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path  # noqa: TC003 - typer reads annotations at run time
+from typing import Annotated
+
+import typer
+
+from envguard.cli.output import write_text
+from envguard.cli.subject import live_facts
+from envguard.errors import ExitCode
+from envguard.facts.facts import facts_document
+
+
+def probe(
+    python: Annotated[
+        str | None, typer.Option("--python", help="Another interpreter on this machine.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file.")] = None,
+) -> int:
+    """Write what this machine is as a JSON document that `check --from` reads anywhere."""
+    facts = live_facts(python, all_sources=True)
+    write_text(json.dumps(facts_document(facts), indent=2, ensure_ascii=False), output)
+    return ExitCode.FITS

@@ -1,0 +1,202 @@
+"""From options to facts: this machine, a file, or what is stated, and which overrules which."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envguard.errors import InputError
+from envguard.facts.facts import Facts
+from envguard.ingest.stated import Stated, apply_stated, parse_stated, stated_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from envguard.cli.options import MachineOptions
+    from envguard.matrix.loader import Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is judged, and remarks on how it came together."""
+
+    facts: Facts
+    notes: tuple[str, ...] = ()
+
+
+# Variables of neighbours that state a fact about the machine -> the option they stand for.
+_NEIGHBOURS = {
+    "UV_CUDA_DRIVER_VERSION": "driver",
+    "CONDA_OVERRIDE_CUDA": "cuda_driver",
+    "CONDA_OVERRIDE_CUDA_ARCH": "compute_capability",
+    "NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION": "cuda_driver",
+    "NV_VARIANT_PROVIDER_FORCE_SM_ARCH": "compute_capability",
+}
+
+
+def read_stated(options: MachineOptions) -> Stated:
+    """Parse the machine options."""
+    return parse_stated(
+        gpu=options.gpu,
+        compute_capability=options.compute_capability,
+        driver=options.driver,
+        cuda_driver=options.cuda_driver,
+        nvcc=options.nvcc,
+        platform=options.platform,
+        glibc=options.glibc,
+        python_version=options.python_version,
+        ram=options.ram,
+    )
+
+
+def overlay_neighbours(
+    facts: Facts, stated: Stated, environ: Mapping[str, str]
+) -> tuple[Facts, tuple[str, ...]]:
+    """Honour neighbours' variables on this machine, where no option states the same.
+
+    Raises:
+        InputError: A variable holds something else than its meaning.
+    """
+    notes: list[str] = []
+    for name, option in _NEIGHBOURS.items():
+        text = environ.get(name, "").strip()
+        if not text or _is_stated(stated, option):
+            continue
+        try:
+            facts, _ = apply_stated(facts, _stated_by_variable(option, text))
+        except InputError as err:
+            raise InputError(f"{name}={text!r}: {err.message.partition(': ')[2]}") from err
+        notes.append(f"{option.replace('_', ' ')} {text} is taken from {name}")
+    return facts, tuple(notes)
+
+
+def _is_stated(stated: Stated, option: str) -> bool:
+    values = {
+        "driver": stated.driver,
+        "cuda_driver": stated.cuda_driver,
+        "compute_capability": stated.capabilities,
+    }
+    return bool(values[option])
+
+
+def _stated_by_variable(option: str, text: str) -> Stated:
+    match option:
+        case "driver":
+            return parse_stated(driver=text)
+        case "cuda_driver":
+            return parse_stated(cuda_driver=text)
+        case _:
+            number = text.lower().removeprefix("sm_")
+            dotted = number if "." in number else f"{number[:-1]}.{number[-1:]}"
+            return parse_stated(compute_capability=[dotted])
+
+
+def live_facts(python: str | None, *, all_sources: bool = False) -> Facts:
+    """Probe this machine and an interpreter on it."""
+    from envguard.probe import ProbeOptions, probe_facts
+
+    return probe_facts(python, options=ProbeOptions(all_sources=all_sources))
+
+
+def check_gpu_names(stated: Stated, matrix: Matrix) -> None:
+    """Refuse a stated GPU name that the tables do not know.
+
+    Raises:
+        InputError: With the nearest known names as hint.
+    """
+    for name in stated.gpus:
+        if stated.capabilities or matrix.gpus.find(name):
+            continue
+        near = ", ".join(matrix.gpus.suggest(name))
+        hint = f"did you mean: {near}? " if near else ""
+        raise InputError(
+            f"--gpu: no GPU named {name!r} is known",
+            hint=f"{hint}or state --compute-capability beside it",
+        )
+
+
+def read_subject(
+    words: Sequence[str],
+    *,
+    source: str | None,
+    python: str | None,
+    options: MachineOptions,
+    matrix: Matrix,
+) -> Subject:
+    """Put the subject of a command together.
+
+    Args:
+        words: Pins, or a lockfile.
+        source: ``--from``: a file, or ``-`` for standard input.
+        python: ``--python``: another interpreter on this machine.
+        options: Machine options.
+        matrix: For the names of GPUs.
+
+    Raises:
+        InputError: Contradicting options, or something that cannot be read.
+    """
+    stated = read_stated(options)
+    check_gpu_names(stated, matrix)
+    if source is not None and python is not None:
+        raise InputError("--from and --python exclude each other: one subject at a time")
+    facts, notes = _base_facts(source, python, options, stated)
+    if words:
+        facts, notes = _with_words(facts, notes, words)
+    return Subject(facts, notes)
+
+
+def _base_facts(
+    source: str | None, python: str | None, options: MachineOptions, stated: Stated
+) -> tuple[Facts, tuple[str, ...]]:
+    if source is not None:
+        facts, notes = apply_stated(read_source(source), stated)
+        return facts, (f"facts are read from {_name(source)}", *notes)
+    if options.machine:
+        return _machine_file(options.machine, python, stated)
+    if stated.is_other_machine:
+        return stated_facts(stated)
+    facts, overruled = apply_stated(live_facts(python), stated)
+    facts, notes = overlay_neighbours(facts, stated, os.environ)
+    return facts, (*overruled, *notes)
+
+
+def _machine_file(
+    paths: Sequence[Path], python: str | None, stated: Stated
+) -> tuple[Facts, tuple[str, ...]]:
+    if len(paths) > 1:
+        raise InputError("--machine: check judges one machine; `envguard lock` takes several")
+    if python is not None:
+        raise InputError("--machine and --python exclude each other: the file is another machine")
+    return apply_stated(read_source(str(paths[0])), stated)
+
+
+def read_source(source: str) -> Facts:
+    """Read ``--from``: a file or standard input, told apart by content."""
+    from envguard.facts.facts import decode_json, parse_facts_document
+
+    where = _name(source)
+    text = _read_text(source)
+    return parse_facts_document(decode_json(text, where), where)
+
+
+def _name(source: str) -> str:
+    return "standard input" if source == "-" else source
+
+
+def _read_text(source: str) -> str:
+    try:
+        raw = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        return raw.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as err:
+        raise InputError(f"{_name(source)}: cannot be read: {err}") from err
+
+
+def _with_words(
+    facts: Facts, notes: tuple[str, ...], words: Sequence[str]
+) -> tuple[Facts, tuple[str, ...]]:
+    from envguard.ingest.pins import add_pins
+
+    return replace(facts, environment=add_pins(facts.environment, words)), notes

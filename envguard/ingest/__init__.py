@@ -1,0 +1,1 @@
+"""Descriptions of other machines and environments, turned into facts; nothing is assumed."""

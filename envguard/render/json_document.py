@@ -1,0 +1,17 @@
+"""The report as one JSON document."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from envguard.facts.report import report_document
+
+if TYPE_CHECKING:
+    from envguard.facts.report import Report
+    from envguard.render.style import Style
+
+
+def render_json(report: Report, style: Style) -> str:
+    """Render the document that the JSON Schema describes."""
+    return json.dumps(report_document(report), indent=2, ensure_ascii=False)

@@ -1,0 +1,197 @@
+"""The report for a person at a terminal: verdict first, then what is wrong, then what would fit."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from typing import TYPE_CHECKING
+
+from envguard.facts.findings import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envguard.facts.facts import Facts
+    from envguard.facts.findings import Finding
+    from envguard.facts.report import Recommendation, Report
+    from envguard.render.style import Style
+
+_WORDS = {
+    Status.FAIL: "does not fit",
+    Status.UNKNOWN: "could not tell",
+    Status.WARN: "fits, with warnings",
+    Status.OK: "fits",
+    Status.SKIP: "not applicable",
+}
+_COLOURS = {
+    Status.FAIL: "red",
+    Status.UNKNOWN: "yellow",
+    Status.WARN: "yellow",
+    Status.OK: "green",
+    Status.SKIP: "dim",
+}
+_ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.OK, Status.SKIP)
+_INDENT = " " * 8
+
+
+def render_text(report: Report, style: Style) -> str:
+    """Render a report for a terminal."""
+    lines = [_headline(report, style)]
+    if style.is_quiet:
+        return lines[0] + "\n"
+    lines.append("")
+    lines.extend(_subject_lines(report.facts, style))
+    lines.extend(_note_lines(report.notes, style))
+    for finding in sorted(report.findings, key=lambda f: _ORDER.index(f.status)):
+        lines.append("")
+        lines.extend(_finding_lines(finding, style))
+    if report.recommended is not None:
+        lines.append("")
+        lines.extend(_recommendation_lines(report.recommended, report.findings, style))
+    if style.is_verbose:
+        lines.extend(_gap_lines(report.facts, style))
+    footer = f"matrix {report.matrix_version}; `envguard explain CODE` tells more"
+    lines.extend(["", style.paint(footer, "dim")])
+    return "\n".join(lines) + "\n"
+
+
+def _headline(report: Report, style: Style) -> str:
+    words = style.paint(_WORDS[report.verdict], _COLOURS[report.verdict], "bold")
+    cause = f" ({report.root_cause})" if report.root_cause else ""
+    return f"envguard {report.command}: {words}{cause}"
+
+
+def _subject_lines(facts: Facts, style: Style) -> Iterator[str]:
+    for label, text in (("machine", _machine_words(facts)), ("subject", _environment_words(facts))):
+        yield from _wrap(text, style, first=f"{label:<8}", rest=_INDENT)
+
+
+def _machine_words(facts: Facts) -> str:
+    machine = facts.machine
+    return ", ".join(
+        part
+        for part in (
+            _gpu_words(facts),
+            _driver_words(facts),
+            str(machine.host.platform) if machine.host.platform else "platform not known",
+            f"glibc {machine.host.glibc}" if machine.host.glibc else "",
+            "WSL" if machine.host.is_wsl else "",
+        )
+        if part
+    )
+
+
+def _gpu_words(facts: Facts) -> str:
+    gpus = facts.machine.gpus
+    if gpus is None:
+        return "GPUs not known"
+    if not gpus:
+        return "no NVIDIA GPU"
+    counts: dict[str, int] = {}
+    for gpu in gpus:
+        label = f"{gpu.name or 'GPU'} ({gpu.capability or 'capability not known'})"
+        counts[label] = counts.get(label, 0) + 1
+    return ", ".join(f"{n} x {label}" if n > 1 else label for label, n in counts.items())
+
+
+def _driver_words(facts: Facts) -> str:
+    driver = facts.machine.driver
+    if driver.version is None and driver.cuda is None:
+        return "no driver" if driver.is_loaded is False else "driver not known"
+    api = f"CUDA {driver.cuda}" if driver.cuda else ""
+    if driver.version is None:
+        return f"driver for {api}"
+    return f"driver {driver.version}" + (f" ({api})" if api else "")
+
+
+def _environment_words(facts: Facts) -> str:
+    environment = facts.environment
+    if environment is None:
+        return "no environment: the machine alone"
+    interpreter, torch = environment.interpreter, environment.torch
+    parts = []
+    if torch is not None:
+        backend = torch.backend
+        label = torch.version.local if torch.version is not None else None
+        kind = f" ({backend.label})" if backend is not None and not label else ""
+        parts.append(f"torch {torch.version or '?'}{kind}")
+    if interpreter is not None and interpreter.version is not None:
+        parts.append(f"Python {interpreter.version}")
+    if environment.distributions:
+        parts.append(f"{len(environment.distributions)} distributions")
+    place = environment.document or (interpreter.executable if interpreter else None)
+    return ", ".join(parts) + (f" in {place}" if place else "")
+
+
+def _note_lines(notes: tuple[str, ...], style: Style) -> Iterator[str]:
+    for note in notes:
+        yield from _wrap(note, style, first=f"{'note':<8}", rest=_INDENT)
+
+
+def _finding_lines(finding: Finding, style: Style) -> Iterator[str]:
+    mark = style.paint(f"{finding.status.value.upper():<8}", _COLOURS[finding.status], "bold")
+    title = list(_wrap(f"{finding.code} {finding.title}", style, first=_INDENT, rest=_INDENT))
+    yield mark + title[0][len(_INDENT) :]
+    yield from title[1:]
+    quiet = finding.status in {Status.OK, Status.SKIP} and not style.is_verbose
+    if quiet:
+        return
+    yield from _wrap(finding.detail, style, first=_INDENT, rest=_INDENT)
+    if style.is_verbose:
+        yield from _evidence_lines(finding, style)
+    if finding.remedy is not None:
+        yield from _wrap(
+            finding.remedy.text, style, first=f"{_INDENT}fix: ", rest=f"{_INDENT}     "
+        )
+        yield from _command_lines(finding.remedy.command, style)
+
+
+def _evidence_lines(finding: Finding, style: Style) -> Iterator[str]:
+    for item in finding.evidence:
+        yield from _dim_lines(f"{item.fact} = {item.value} (from {item.origin})", style)
+    if finding.source is not None and finding.source.url:
+        checked = f", checked {finding.source.checked}" if finding.source.checked else ""
+        yield from _dim_lines(f"source: {finding.source.url}{checked}", style)
+
+
+def _dim_lines(text: str, style: Style, first: str = _INDENT) -> list[str]:
+    return [style.paint(line, "dim") for line in _wrap(text, style, first=first, rest=_INDENT)]
+
+
+def _command_lines(command: tuple[str, ...], style: Style) -> Iterator[str]:
+    if command:
+        yield f"{_INDENT}  {style.paint('$ ' + shlex.join(command), 'cyan')}"
+
+
+def _recommendation_lines(
+    recommended: Recommendation, findings: tuple[Finding, ...], style: Style
+) -> Iterator[str]:
+    mark = style.paint(f"{'FITS':<8}", "green", "bold")
+    lines = list(_wrap(recommended.why, style, first=_INDENT, rest=_INDENT))
+    yield mark + lines[0][len(_INDENT) :]
+    yield from lines[1:]
+    shown = {f.remedy.command for f in findings if f.remedy is not None}
+    if recommended.command not in shown:
+        yield from _command_lines(recommended.command, style)
+
+
+def _gap_lines(facts: Facts, style: Style) -> Iterator[str]:
+    if facts.gaps:
+        yield ""
+    for gap in facts.gaps:
+        detail = f": {gap.detail}" if gap.detail else ""
+        text = f"{gap.fact} is not known ({gap.reason.value}, {gap.probe}){detail}"
+        yield from _dim_lines(text, style, first=f"{'gap':<8}")
+
+
+def _wrap(text: str, style: Style, *, first: str, rest: str) -> list[str]:
+    if not text:
+        return []
+    return textwrap.wrap(
+        text,
+        style.width,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
