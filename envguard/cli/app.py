@@ -25,9 +25,9 @@ COMMANDS = {
     "smoke": "envguard.cli.smoke",
 }
 
-# typer vendors click in some releases: the base classes are reached through what it exports.
-_USAGE_ERROR = typer.BadParameter.__mro__[1]
-_CLICK_ERROR = typer.BadParameter.__mro__[2]
+# ClickException; typer vendors click in some releases, so it is reached through what typer exports.
+
+_CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 _INTERRUPTED = 130
 
 
