@@ -7,6 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Status
+from envguard.render.stages import stage_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +43,8 @@ def render_text(report: Report, style: Style) -> str:
     lines.append("")
     lines.extend(_subject_lines(report.facts, style))
     lines.extend(_note_lines(report.notes, style))
+    if "stages" in report.extra:
+        lines.extend(["", *stage_lines(report.extra["stages"], style)])
     for finding in sorted(report.findings, key=lambda f: _ORDER.index(f.status)):
         lines.append("")
         lines.extend(_finding_lines(finding, style))

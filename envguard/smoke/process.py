@@ -130,8 +130,9 @@ def _start(
             start_new_session=not windows,
             creationflags=0x200 if windows else 0,  # CREATE_NEW_PROCESS_GROUP
         )
-    except (OSError, ValueError) as err_:
-        raise InputError(f"{command[0]} cannot be started: {err_}") from err_
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument
+        words = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{command[0]} cannot be started: {words}") from error
 
 
 def _wait(process: subprocess.Popen[bytes], watch: Callable[[int], str]) -> str:

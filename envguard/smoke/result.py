@@ -143,6 +143,7 @@ class SmokeResult:
         device: Where the stages ran; None when that was not reached.
         stages: In running order.
         ending: How the child ended.
+        stopped_for: The limit at which it was ended here; empty when it ended by itself.
         seconds: Wall time of all.
         stdout: What the child printed.
         stderr: Likewise.
@@ -154,6 +155,7 @@ class SmokeResult:
     device: str | None
     stages: tuple[StageResult, ...]
     ending: Ending
+    stopped_for: str
     seconds: float
     stdout: Capture
     stderr: Capture

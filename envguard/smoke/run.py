@@ -128,6 +128,7 @@ def _result(
         device=next((d for d in reversed(devices) if isinstance(d, str)), None),
         stages=results,
         ending=ending,
+        stopped_for=completed.stopped_for,
         seconds=completed.seconds,
         stdout=completed.stdout,
         stderr=completed.stderr,

@@ -92,3 +92,17 @@ def choose_stages(names: tuple[str, ...]) -> tuple[Stage, ...]:
 def find_stage(name: str) -> Stage | None:
     """The stage with this id, or None; ``shutdown`` is found too."""
     return next((stage for stage in (*STAGES, SHUTDOWN) if stage.id == name), None)
+
+
+def parse_stage_names(text: str) -> tuple[str, ...]:
+    """Split ``forward,backward``; empty for an empty text."""
+    return tuple(name for name in (part.strip() for part in text.split(",")) if name)
+
+
+def describe_stages() -> str:
+    """A line for each stage: its name, what it proves, and that it must be asked for."""
+    lines = [
+        f"{stage.id:<16}{stage.proves}" + ("" if stage.is_default else " (only when asked for)")
+        for stage in STAGES
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,52 @@
+"""``envguard smoke``: does it really run."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from envguard.cli.options import OutputOptions, takes
+from envguard.cli.output import emit_report, write_text
+from envguard.errors import ExitCode
+from envguard.matrix.loader import Matrix
+from envguard.smoke.report import smoke_report
+from envguard.smoke.result import Device, SmokeRequest
+from envguard.smoke.run import run_smoke
+from envguard.smoke.stages import describe_stages, parse_stage_names
+
+
+@takes(output=OutputOptions)
+def smoke(
+    python: Annotated[
+        str | None, typer.Option("--python", help="Another interpreter on this machine.")
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda:N.")] = "auto",
+    stages: Annotated[
+        str, typer.Option("--stages", help="Comma-separated stages, with what they need.")
+    ] = "",
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, help="Seconds for the whole test.")
+    ] = 900,
+    stage_timeout: Annotated[
+        float | None,
+        typer.Option("--stage-timeout", min=1, help="Seconds for each stage; else its own limit."),
+    ] = None,
+    list_stages: Annotated[bool, typer.Option("--list", help="Show the stages and end.")] = False,
+    *,
+    output: OutputOptions,
+) -> int:
+    """Run forward, backward and an optimizer step on one device, stage by stage, in a child."""
+    if list_stages:
+        write_text(describe_stages(), output.output)
+        return ExitCode.FITS
+    request = SmokeRequest(
+        python=python or sys.executable,
+        device=Device.parse(device),
+        stages=parse_stage_names(stages),
+        stage_timeout_s=stage_timeout,
+        total_timeout_s=timeout,
+    )
+    version = Matrix.load(output.matrix).manifest.data_version
+    return emit_report(smoke_report(run_smoke(request), matrix_version=version), output)
