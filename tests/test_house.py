@@ -1,0 +1,133 @@
+"""The house stands as designed: imports point one way, heavy modules stay where they belong."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "envguard"
+
+# Room -> the rooms it may import. A room is the first name below envguard.
+ALLOWED = {
+    "_version": set(),
+    "errors": set(),
+    "files": set(),
+    "process": set(),
+    "facts": {"errors", "_version"},
+    "matrix": {"facts", "errors"},
+    "probe": {"facts", "errors", "process"},
+    "ingest": {"facts", "errors"},
+    "binary": {"facts", "errors"},
+    "checks": {"matrix", "facts", "errors"},
+    "backend": {"matrix", "facts", "errors"},
+    "judge": {"checks", "backend", "matrix", "facts", "errors"},
+    "lock": {
+        "checks",
+        "backend",
+        "judge",
+        "matrix",
+        "facts",
+        "errors",
+        "files",
+        "process",
+    },
+    "smoke": {"checks", "backend", "matrix", "facts", "errors", "process"},
+    "crash": {"memory", "checks", "backend", "judge", "matrix", "facts", "errors", "files"},
+    "memory": {"checks", "backend", "matrix", "facts", "errors"},
+    "envs": {"lock", "smoke", "checks", "backend", "matrix", "facts", "errors", "files", "process"},
+    "fleet": {"checks", "backend", "judge", "matrix", "facts", "errors"},
+    "render": {"facts", "errors"},
+}
+FREE = {"cli", "__main__", "__init__"}
+
+# Module -> where it may be imported, as paths below the package.
+CONFINED = {
+    "typer": ("cli/",),
+    "pynvml": ("probe/",),
+    "torch": ("smoke/_",),
+    "rich": ("cli/", "render/"),
+    "elftools": ("binary/",),
+}
+
+
+def imports_of(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of(name: str) -> str:
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_one_way(path: Path) -> None:
+    relative = path.relative_to(PACKAGE)
+    room = relative.parts[0].removesuffix(".py")
+    if room in FREE:
+        return
+    rooms = {room_of(name) for name in imports_of(path) if name.split(".")[0] == "envguard"}
+    strays = rooms - {room, "__init__"} - ALLOWED[room]
+    assert strays == set(), f"{relative} reaches into {strays}"
+
+
+@pytest.mark.parametrize("module", sorted(CONFINED))
+def test_heavy_modules_stay_in_their_rooms(module: str) -> None:
+    places = CONFINED[module]
+    strays = [
+        str(path.relative_to(PACKAGE))
+        for path in modules()
+        if module in {name.split(".")[0] for name in imports_of(path)}
+        and not str(path.relative_to(PACKAGE)).startswith(places)
+    ]
+    assert strays == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in modules() if p.name.startswith("_") and "child" in p.name],
+    ids=lambda p: str(p.relative_to(PACKAGE)),
+)
+def test_children_import_nothing_of_envguard(path: Path) -> None:
+    assert not [name for name in imports_of(path) if name.split(".")[0] == "envguard"]
+
+
+def test_check_starts_without_heavy_modules() -> None:
+    code = (
+        "import sys; from envguard.cli.app import main; "
+        "main(['check', 'torch==2.7.1+cu128', '--gpu', 'H100', '--driver', '570.26', "
+        "'--format', 'json']); "
+        "heavy = {'requests', 'pynvml', 'torch', 'elftools', 'importlib.metadata', 'email', "
+        "'asyncio', 'rich'} & set(sys.modules); print(sorted(heavy), file=sys.stderr)"
+    )
+    before = subprocess.run(
+        [sys.executable, "-c", "import sys, typer; print(sorted(set(sys.modules)))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    loaded = set(ast.literal_eval(done.stderr.strip().splitlines()[-1]))
+    brought_by_typer = set(ast.literal_eval(before.stdout))
+    assert loaded - brought_by_typer - {"importlib.metadata", "email"} == set()
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_every_module_opens_with_a_sentence(path: Path) -> None:
+    text = ast.get_docstring(ast.parse(path.read_text()))
+    assert text
+    assert text.splitlines()[0].endswith((".", "?", "``"))
