@@ -1,0 +1,254 @@
+# Runs inside the inspected interpreter: standard library only, Python 3.8 syntax, no envguard
+# import, one JSON object on the last line of stdout.
+"""Describes this interpreter and what is installed in it, without importing any of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+
+_HEAD = 8192  # Name and Version stand at the top of METADATA
+_INSTALLED = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-py[0-9.]+(-.+)?)?\.(dist|egg)-info")
+_CONDA = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)-[^-]+\.json")
+_FINDER = re.compile(r"__editable___.*_finder\.py")
+_MAPPED_TORCH = re.compile(r"['\"]torch['\"]\s*:\s*(['\"])(.+?)\1")
+_SUFFIXES = (".py", ".so", ".pyd")
+_LEVELS = {"alpha": "a", "beta": "b", "candidate": "rc", "final": ""}
+_CONDA_NAMES = re.compile(
+    r"cuda-(compat|cudart|nvcc|version)|cudatoolkit|cudnn|nccl|lib(gcc|stdcxx)(-ng)?|libtorch"
+    r"|pytorch(-cuda|-gpu|-mutex)?"
+)
+
+
+def describe(path: list[str]) -> dict[str, object]:
+    """Describe the running interpreter.
+
+    Args:
+        path: Where imports are looked up, in order; the script's own folder left out.
+    """
+    problems: list[list[str]] = []
+    entries = _folders(path)
+    found = _conda_records()
+    for entry in entries:
+        found += _distributions(entry, problems)
+    answer = {
+        "envguard": 1,
+        "version": _version(),
+        "executable": sys.executable,
+        "implementation": sys.implementation.name,
+        "prefix": sys.prefix,
+        "base_prefix": sys.base_prefix,
+        "is_conda": os.path.isdir(os.path.join(sys.prefix, "conda-meta")),
+        "is_free_threaded": "free-threading" in sys.version,
+        "is_uv": _is_made_by_uv(),
+        "sys_path": [os.path.abspath(p) if os.path.exists(p) else p for p in path],
+        "distributions": found,
+        "torch": _find_torch(entries),
+        "problems": problems,
+    }
+    return {key: _clean(value) for key, value in answer.items()}
+
+
+def _version() -> str:
+    info = sys.version_info
+    level = _LEVELS[info.releaselevel]
+    suffix = level + str(info.serial) if level else ""
+    return "{}.{}.{}{}".format(info[0], info[1], info[2], suffix)
+
+
+def _is_made_by_uv() -> bool:
+    text = _read(os.path.join(sys.prefix, "pyvenv.cfg")) or ""
+    return any(line.partition("=")[0].strip() == "uv" for line in text.splitlines())
+
+
+def _folders(path: list[str]) -> list[str]:
+    """The entries that are folders, each folder once (lib64 is often a link to lib)."""
+    seen = set()
+    folders = []
+    for entry in path:
+        try:
+            stat = os.stat(entry or ".")
+        except (OSError, ValueError):
+            continue
+        key = (stat.st_dev, stat.st_ino)
+        if key not in seen and os.path.isdir(entry or "."):
+            seen.add(key)
+            folders.append(entry or os.getcwd())
+    return folders
+
+
+def _read(path: str, limit: int = 1048576) -> str | None:
+    """The text of a file, undecodable bytes replaced; None when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(limit).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return None
+
+
+def _list(folder: str, problems: list[list[str]]) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as err:
+        reason = "forbidden" if isinstance(err, PermissionError) else "unreadable"
+        problems.append([reason, "{}: {}".format(folder, err.strerror)])
+        return []
+
+
+def _distributions(folder: str, problems: list[list[str]]) -> list[dict[str, object]]:
+    """What the metadata folders of one entry of sys.path say."""
+    found = []
+    names = _list(folder, problems)
+    for name in names:
+        path = os.path.join(folder, name)
+        if name.startswith("~") and name.endswith((".dist-info", ".egg-info")):
+            problems.append(["unreadable", path + ": left behind by an interrupted uninstall"])
+        elif name.endswith((".dist-info", ".egg-info")):
+            found.append(_installed(folder, name, problems))
+        elif name.endswith(".egg-link"):
+            found.append(_linked(path, name, problems))
+    return [record for record in found if record]
+
+
+def _installed(folder: str, name: str, problems: list[list[str]]) -> dict[str, object]:
+    path = os.path.join(folder, name)
+    match = _INSTALLED.fullmatch(name)
+    record: dict[str, object] = {
+        "name": match.group("name") if match else name.rpartition(".")[0],
+        "version": match.group("version") if match else None,
+        "location": folder,
+    }
+    files = ("METADATA",) if name.endswith(".dist-info") else ("PKG-INFO", "")
+    texts = [_read(os.path.join(path, file) if file else path, _HEAD) for file in files]
+    head = _parse_head(next((text for text in texts if text), ""))
+    if "name" not in head or "version" not in head:
+        problems.append(["unreadable", path + ": its metadata holds no name and version"])
+    record.update(head)
+    if name.endswith(".dist-info"):
+        _add_origin(path, record)
+    return record
+
+
+def _parse_head(text: str) -> dict[str, object]:
+    """Name and version out of the header fields of METADATA or PKG-INFO."""
+    head: dict[str, object] = {}
+    for line in text.splitlines():
+        if not line.strip():
+            break
+        key, colon, value = line.partition(":")
+        if colon and key.strip().lower() in ("name", "version") and value.strip():
+            head.setdefault(key.strip().lower(), value.strip())
+    return head
+
+
+def _add_origin(path: str, record: dict[str, object]) -> None:
+    """Add the installer and where the distribution came from (PEP 376, PEP 610)."""
+    installer = _read(os.path.join(path, "INSTALLER"), 256)
+    if installer and installer.strip():
+        record["installer"] = installer.split()[0].lower()
+    text = _read(os.path.join(path, "direct_url.json"))
+    if not text:
+        return
+    try:
+        origin = json.loads(text)
+    except ValueError:
+        return
+    if isinstance(origin, dict):
+        record["url"] = origin.get("url")
+        folder = origin.get("dir_info")
+        record["is_editable"] = isinstance(folder, dict) and folder.get("editable") is True
+
+
+def _linked(path: str, name: str, problems: list[list[str]]) -> dict[str, object]:
+    """A development install: the link names the folder that holds the egg-info."""
+    lines = (_read(path) or "").splitlines()
+    target = lines[0].strip() if lines else ""
+    project = name.rpartition(".")[0]
+    inner = re.sub(r"[^A-Za-z0-9.]+", "_", project) + ".egg-info"
+    if target and os.path.isdir(os.path.join(target, inner)):
+        record = _installed(target, inner, problems)
+        record["name"] = record["name"] or project
+    else:
+        record = {"name": project, "version": None, "location": target or os.path.dirname(path)}
+    record["is_editable"] = True
+    return record
+
+
+def _conda_records() -> list[dict[str, object]]:
+    """Conda packages that decide about CUDA; the file names alone tell name and version."""
+    folder = os.path.join(sys.prefix, "conda-meta")
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    matches = [match for match in map(_CONDA.fullmatch, names) if match]
+    return [
+        {
+            "name": match.group("name"),
+            "version": match.group("version"),
+            "location": folder,
+            "installer": "conda",
+        }
+        for match in matches
+        if _CONDA_NAMES.fullmatch(match.group("name"))
+    ]
+
+
+def _find_torch(entries: list[str]) -> dict[str, object] | None:
+    """The package that ``import torch`` would take, and the text of its version.py."""
+    namespace = None
+    for entry in entries:
+        folder = os.path.join(entry, "torch")
+        if os.path.isfile(os.path.join(folder, "__init__.py")):
+            return _torch_at(folder)
+        for suffix in _SUFFIXES:
+            if os.path.isfile(folder + suffix):
+                return {"location": folder + suffix, "version_file": None, "is_module": True}
+        if namespace is None and os.path.isdir(folder):
+            namespace = folder
+    edited = _edited_torch(entries)
+    if edited:
+        return _torch_at(edited)
+    return {"location": namespace, "version_file": None} if namespace else None
+
+
+def _torch_at(folder: str) -> dict[str, object]:
+    return {"location": folder, "version_file": _read(os.path.join(folder, "version.py"), 65536)}
+
+
+def _edited_torch(entries: list[str]) -> str | None:
+    """The source folder that an editable install's import hook maps torch to."""
+    for entry in entries:
+        try:
+            names = [name for name in os.listdir(entry) if _FINDER.fullmatch(name)]
+        except OSError:
+            continue
+        for name in names:
+            match = _MAPPED_TORCH.search(_read(os.path.join(entry, name)) or "")
+            if match and os.path.isdir(match.group(2)):
+                return match.group(2)
+    return None
+
+
+def _clean(value: object) -> object:
+    """Replace what cannot be encoded: names of files need not be text."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _clean(item) for key, item in value.items()}
+    return value
+
+
+def main() -> None:
+    """Print the description."""
+    text = json.dumps(describe(sys.path))
+    sys.stdout.write("\n" + text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

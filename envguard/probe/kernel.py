@@ -1,0 +1,153 @@
+"""The kernel-mode driver as procfs and sysfs show it, without touching the driver library."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.machine import Driver, Gpu, KernelModule, Reading
+from envguard.probe.options import ProbeOptions, reason_of
+from envguard.probe.source import Said, driver_version_or_none, read_driver, read_gpus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envguard.facts.versions import DriverVersion
+
+_DOTTED = re.compile(r"\s([1-9][0-9]{1,4}(?:\.[0-9]{1,6}){1,3})(?:\s|$)")
+_NVIDIA = "0x10de"
+_DISPLAY = "0x03"  # PCI base class of VGA, 3D and other display controllers
+
+
+def parse_proc_version(text: str) -> DriverVersion | None:
+    """Read the driver version out of ``/proc/driver/nvidia/version``.
+
+    This is the kernel module's version; the user-mode library may differ.
+
+    Args:
+        text: Whole file, e.g. ``NVRM version: NVIDIA UNIX Open Kernel Module for x86_64
+            550.144.03  Release Build ...``.
+
+    Returns:
+        The version, or None when the first line holds no dotted number.
+    """
+    match = _DOTTED.search(text.partition("\n")[0])
+    return driver_version_or_none(match[1]) if match else None
+
+
+def parse_module_flavour(text: str) -> KernelModule | None:
+    """Tell the open kernel module from the proprietary one in the same file.
+
+    Returns:
+        The flavour; None when the first line is not NVIDIA's.
+    """
+    first = text.partition("\n")[0]
+    if "NVRM version" not in first:
+        return None
+    return KernelModule.OPEN if "Open Kernel Module" in first else KernelModule.PROPRIETARY
+
+
+def probe_procfs(options: ProbeOptions) -> Said:
+    """What ``/proc/driver/nvidia`` says: version, flavour, and the GPUs that the kernel drives.
+
+    The GPUs are readings only: inside a container the kernel may drive GPUs that the process
+    is not allowed to use.
+    """
+    probe = "procfs"
+    try:
+        text = options.read("/proc/driver/nvidia/version")
+    except OSError as err:
+        return Said(probe, gaps=_kernel_gaps(probe, err))
+    version = parse_proc_version(text)
+    driver = Driver(version=version, kernel_module=parse_module_flavour(text), is_loaded=True)
+    gaps: tuple[Gap, ...] = ()
+    if version is None:
+        detail = "/proc/driver/nvidia/version holds no version number"
+        gaps = (Gap("machine.driver.version", GapReason.UNREADABLE, probe, detail),)
+    gpus = _procfs_gpus(options)
+    readings = read_driver(driver, probe) + (read_gpus(gpus, probe) if gpus is not None else ())
+    return Said(probe, driver, gpus, readings, gaps)
+
+
+def _kernel_gaps(probe: str, err: OSError) -> tuple[Gap, ...]:
+    """An absent file is no gap of its own: NVML says the same with a better reason."""
+    reason = reason_of(err)
+    if reason is GapReason.ABSENT:
+        return ()
+    return (Gap("machine.driver.version", reason, probe, str(err)),)
+
+
+def _procfs_gpus(options: ProbeOptions) -> tuple[Gpu, ...] | None:
+    try:
+        folders = sorted(options.path("/proc/driver/nvidia/gpus").iterdir())
+    except OSError:
+        return None
+    return tuple(_procfs_gpu(index, folder) for index, folder in enumerate(folders))
+
+
+def _procfs_gpu(index: int, folder: Path) -> Gpu:
+    try:
+        text = (folder / "information").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return Gpu(index, pci_bus_id=folder.name)
+    return parse_gpu_information(text, index, folder.name)
+
+
+def parse_gpu_information(text: str, index: int, bus: str) -> Gpu:
+    """Read ``/proc/driver/nvidia/gpus/*/information``.
+
+    Args:
+        text: Whole file: lines such as ``Model: NVIDIA H200``.
+        index: Position in PCI order.
+        bus: Name of the folder, used where the file has no bus location.
+    """
+    rows = (line.partition(":") for line in text.splitlines())
+    values = {name.strip(): value.strip() for name, _, value in rows if value.strip()}
+    uuid = values.get("GPU UUID", "")
+    return Gpu(
+        index=index,
+        name=values.get("Model"),
+        uuid=uuid if uuid.startswith("GPU-") and "?" not in uuid else None,
+        pci_bus_id=values.get("Bus Location", bus),
+    )
+
+
+def probe_sysfs(options: ProbeOptions) -> Said:
+    """What ``/sys`` says: the loaded module's version and the NVIDIA GPUs on the PCI bus."""
+    probe = "sysfs"
+    readings: list[Reading] = []
+    gaps: tuple[Gap, ...] = ()
+    driver = Driver()
+    try:
+        text = options.read("/sys/module/nvidia/version")
+    except OSError as err:
+        gaps = _kernel_gaps(probe, err)
+        if not gaps and options.path("/sys/module").is_dir():
+            driver = Driver(is_loaded=False)  # WSL and Tegra have a driver without this module
+    else:
+        driver = replace(driver, version=driver_version_or_none(text), is_loaded=True)
+    readings += read_driver(driver, probe)
+    count = _count_pci(options)
+    if count is not None:
+        readings.append(Reading("gpu.count", str(count), "pci"))
+    return Said(probe, driver, None, tuple(readings), gaps)
+
+
+def _count_pci(options: ProbeOptions) -> int | None:
+    """NVIDIA display controllers on the PCI bus; None when the bus cannot be listed."""
+    try:
+        devices = list(options.path("/sys/bus/pci/devices").iterdir())
+    except OSError:
+        return None
+    return sum(_is_nvidia_display(device) for device in devices)
+
+
+def _is_nvidia_display(device: Path) -> bool:
+    try:
+        if (device / "vendor").read_text().strip() != _NVIDIA:
+            return False
+        return (device / "class").read_text().strip().startswith(_DISPLAY)
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,92 @@
+"""The driver and GPUs as ``nvidia-smi`` prints them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.machine import Driver
+from envguard.facts.nvidia_smi_text import (
+    CSV_COLUMNS,
+    SmiText,
+    parse_nvidia_smi,
+    parse_nvidia_smi_csv,
+)
+from envguard.probe.child import Child, ChildResult
+from envguard.probe.source import Said, read_driver, read_gpus
+
+if TYPE_CHECKING:
+    from envguard.probe.options import ProbeOptions
+
+PROBE = "nvidia-smi"
+_WSL = "/usr/lib/wsl/lib/nvidia-smi"  # not on the PATH of services there
+_QUERY = f"--query-gpu={','.join(CSV_COLUMNS)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SmiChildren:
+    """Two calls at once: only the table states the CUDA version, only CSV whole names."""
+
+    table: Child
+    csv: Child
+
+
+def start_nvidia_smi(options: ProbeOptions) -> SmiChildren | None:
+    """Start both calls; None when there is no nvidia-smi.
+
+    One call takes as long as NVML's own start-up, hundreds of milliseconds on a large machine,
+    and says nothing that NVML does not. So ``check`` asks NVML, libcuda and the kernel's files,
+    and nvidia-smi only where NVML gave no full answer; ``probe`` asks all of them, because a
+    document that is read elsewhere should hold every source's word.
+    """
+    program = options.which("nvidia-smi")
+    if program is None and options.path(_WSL).exists():
+        program = str(options.path(_WSL))
+    if program is None:
+        return None
+    csv = [program, _QUERY, "--format=csv,noheader,nounits"]
+    return SmiChildren(
+        table=Child([program], environ=options.environ, timeout_s=options.timeout_s),
+        csv=Child(csv, environ=options.environ, timeout_s=options.timeout_s),
+    )
+
+
+def absent_nvidia_smi() -> Said:
+    """What is said where there is no nvidia-smi to ask."""
+    return Said(PROBE, gaps=_gaps(GapReason.ABSENT, "nvidia-smi is not on PATH"))
+
+
+def collect_nvidia_smi(children: SmiChildren) -> Said:
+    """Wait for both calls and put them together; the CSV wins where both state a fact."""
+    table_result, csv_result = children.table.collect(), children.csv.collect()
+    table = parse_nvidia_smi(f"{table_result.stdout}\n{table_result.stderr}")
+    csv = parse_nvidia_smi_csv(f"{csv_result.stdout}\n{csv_result.stderr}")
+    driver = Driver(
+        version=csv.driver or table.driver,
+        cuda=table.cuda,
+        user_mode_version=table.tool,
+        is_loaded=True if csv.driver or table.driver else None,
+    )
+    gpus = csv.gpus if csv.gpus is not None else table.gpus
+    readings = read_driver(driver, PROBE) + (read_gpus(gpus, PROBE) if gpus is not None else ())
+    gaps = _missing(table, table_result, driver.cuda is None, "machine.driver.cuda")
+    gaps += _missing(csv, csv_result, driver.version is None, "machine.driver.version")
+    gaps += _missing(csv, csv_result, gpus is None, "machine.gpus")
+    return Said(PROBE, driver, gpus, readings, gaps)
+
+
+def _gaps(reason: GapReason, detail: str) -> tuple[Gap, ...]:
+    facts = ("machine.driver.version", "machine.driver.cuda", "machine.gpus")
+    return tuple(Gap(fact, reason, PROBE, detail) for fact in facts)
+
+
+def _missing(text: SmiText, result: ChildResult, is_missing: bool, fact: str) -> tuple[Gap, ...]:
+    if not is_missing:
+        return ()
+    if result.reason is not None:
+        return (Gap(fact, result.reason, PROBE, result.detail),)
+    if text.complaint is not None:
+        return (Gap(fact, text.complaint.reason, PROBE, text.complaint.words),)
+    detail = f"its output does not state it (exit status {result.status})"
+    return (Gap(fact, GapReason.UNREADABLE, PROBE, detail),)

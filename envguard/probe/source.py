@@ -1,0 +1,77 @@
+"""What one source says about the driver and the GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from envguard.facts.gaps import Gap
+from envguard.facts.machine import Driver, Gpu, Reading
+from envguard.facts.versions import CudaVersion, DriverVersion
+
+_GPU_FIELDS = ("name", "capability", "memory_bytes", "uuid", "pci_bus_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One source's word, before the sources are put together.
+
+    Args:
+        probe: The source.
+        driver: What it says of the driver.
+        gpus: The GPUs that it lists; None when it could not say.
+        readings: Its words as it prints them.
+        gaps: What it could not say, and why.
+    """
+
+    probe: str
+    driver: Driver = field(default_factory=Driver)
+    gpus: tuple[Gpu, ...] | None = None
+    readings: tuple[Reading, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+def read_driver(driver: Driver, probe: str) -> tuple[Reading, ...]:
+    """The readings of a driver: ``driver.version``, ``driver.cuda`` ... where it is known."""
+    values = {
+        "driver.version": driver.version,
+        "driver.cuda": driver.cuda,
+        "driver.user_mode_version": driver.user_mode_version,
+        "driver.kernel_module": driver.kernel_module and driver.kernel_module.value,
+        "driver.compat_libcuda": driver.compat_libcuda,
+    }
+    return tuple(Reading(fact, str(v), probe) for fact, v in values.items() if v is not None)
+
+
+def read_gpus(gpus: tuple[Gpu, ...], probe: str) -> tuple[Reading, ...]:
+    """The readings of GPUs: ``gpu.count``, ``gpu[0].name`` ..., by their index."""
+    count = Reading("gpu.count", str(len(gpus)), probe)
+    words = [
+        Reading(f"gpu[{gpu.index}].{name}", str(getattr(gpu, name)), probe)
+        for gpu in gpus
+        for name in _GPU_FIELDS
+        if getattr(gpu, name) is not None
+    ]
+    return (count, *words)
+
+
+def driver_version_or_none(text: object) -> DriverVersion | None:
+    """A driver version, or None for anything that is not one."""
+    if not isinstance(text, str):
+        return None
+    try:
+        return DriverVersion.parse(text)
+    except ValueError:
+        return None
+
+
+def cuda_from_api(number: object) -> CudaVersion | None:
+    """The CUDA version behind an API number; None for 0, which an absent driver reports."""
+    if isinstance(number, int) and not isinstance(number, bool) and number >= 1000:
+        return CudaVersion.from_api(number)
+    return None
+
+
+def driver_version_of_file(path: str | None) -> DriverVersion | None:
+    """The driver version in a library's name: ``libcuda.so.550.54.15``; None for ``.so.1``."""
+    tail = (path or "").rpartition("/")[2].partition(".so.")[2]
+    return driver_version_or_none(tail) if "." in tail else None
