@@ -41,12 +41,14 @@ class Provenance:
         is_firm: False for inferred rows and rows of low certainty: these can only make a
             finding ``unknown`` or ``warn``.
         note: A remark for the reader, possibly empty.
+        also: Further sources that say the same.
     """
 
     source: Source
     confidence: Confidence
     is_firm: bool = True
     note: str = ""
+    also: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +87,14 @@ class DriverBranch:
         branch: Linux branch number, e.g. 570.
         windows: Windows branch numbers of the same release family, first to last.
         cuda: Newest CUDA the branch supports.
+        is_windows_firm: False where the Windows numbers are partly inferred.
     """
 
     branch: int
     windows: tuple[int, int]
     cuda: CudaVersion
     provenance: Provenance
+    is_windows_firm: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,8 @@ class Generation:
         last: Highest compute capability, inclusive.
         first_driver_linux: Oldest driver that knows it; None when not recorded.
         last_branch: Last driver branch that supports it; None when current ones do.
+        first_cuda: Oldest CUDA whose compiler knows it; None when not recorded.
+        aliases: Capabilities that older CUDA releases used for the same GPUs.
     """
 
     name: str
@@ -111,6 +117,12 @@ class Generation:
     first_driver_linux: DriverVersion | None
     last_branch: int | None
     provenance: Provenance
+    first_cuda: CudaVersion | None = None
+    aliases: tuple[ComputeCapability, ...] = ()
+
+    def covers(self, capability: ComputeCapability) -> bool:
+        """Whether a GPU of this capability belongs to it."""
+        return self.first <= capability <= self.last or capability in self.aliases
 
 
 class Segment(Enum):
@@ -152,15 +164,15 @@ class TorchRelease:
         requires_python: From its metadata.
         pypi: What PyPI's wheel is, per platform.
         variants: Backends published on the PyTorch index, per platform.
-        pythons: Python tags of the wheels, per platform.
-        glibc: Oldest glibc that the Linux wheels run on, per platform.
+        unverified: Backends that may be on the index, per platform; no builds are listed for them.
+        pythons: Python tags of PyPI's wheels, per platform.
+        glibc: Oldest glibc that PyPI's Linux wheels run on, per platform.
         cxx11_abi: C++ ABI of PyPI's wheel, per platform.
         torchvision: Versions released for it.
         torchaudio: Versions released for it.
-        triton: Version specifier, empty when it needs none.
-        requires: Requirements of PyPI's Linux x86_64 wheel on NVIDIA packages and triton.
-        cudnn: cuDNN of PyPI's wheel, as text.
-        nccl: NCCL of PyPI's wheel, as text.
+        triton: Version specifier of PyPI's wheel, empty when it needs none.
+        cudnn: cuDNN of PyPI's Linux x86_64 wheel, as text; other builds are in the libs table.
+        nccl: NCCL of the same wheel, as text.
     """
 
     version: Version
@@ -168,13 +180,13 @@ class TorchRelease:
     requires_python: SpecifierSet
     pypi: Mapping[Platform, Backend]
     variants: Mapping[Platform, tuple[Backend, ...]]
+    unverified: Mapping[Platform, tuple[Backend, ...]]
     pythons: Mapping[Platform, tuple[str, ...]]
     glibc: Mapping[Platform, Version]
     cxx11_abi: Mapping[Platform, bool]
     torchvision: tuple[Version, ...]
     torchaudio: tuple[Version, ...]
     triton: str
-    requires: tuple[str, ...]
     cudnn: str
     nccl: str
     provenance: Provenance
@@ -190,9 +202,12 @@ class TorchBuildRow:
         platform: Where it runs.
         targets: Code targets, sorted; None when not recorded; empty for CPU builds.
         is_ptx_known: Whether the absence of PTX targets is established.
-        pythons: Python tags of its wheels.
+        pythons: Python tags of its wheels; empty when not recorded.
         glibc: Oldest glibc; None off Linux or when not recorded.
         is_on_pypi: PyPI's wheel for this platform is this build.
+        cxx11_abi: C++ ABI of libtorch; None off Linux or when not recorded.
+        is_verified: Its publication is established, not only announced.
+        has_label: Its wheels carry the local version label.
     """
 
     version: Version
@@ -204,11 +219,14 @@ class TorchBuildRow:
     glibc: Version | None
     is_on_pypi: bool
     provenance: Provenance
+    cxx11_abi: bool | None = None
+    is_verified: bool = True
+    has_label: bool = True
 
     @property
     def label(self) -> str:
-        """The pin that names it: ``2.11.0+cu126``."""
-        return f"{self.version}+{self.backend.label}"
+        """The version of its wheels on the index: ``2.11.0+cu126``."""
+        return f"{self.version}+{self.backend.label}" if self.has_label else str(self.version)
 
 
 def minimum_for(row: ToolkitDriver | MajorFloor, system: OperatingSystem) -> DriverVersion | None:

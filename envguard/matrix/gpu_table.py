@@ -1,0 +1,120 @@
+"""Queries about GPU products: a compute capability from a name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envguard.facts.versions import ComputeCapability
+from envguard.matrix.gpu_names import OPTIONAL, NameParts, parse_gpu_name
+from envguard.matrix.rows import GpuModel, Segment
+
+if TYPE_CHECKING:
+    from envguard.matrix.reading import Document, Row
+
+
+class GpuTable:
+    """The rows of ``gpus.toml``.
+
+    Args:
+        document: The decoded file.
+
+    Raises:
+        MatrixError: A row misses a field or a field has the wrong form.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.models = tuple(_read_model(row) for row in document.rows("gpu"))
+        self.chips = {
+            row.text("chip"): row.value("capability", ComputeCapability.parse)
+            for row in document.rows("chip")
+        }
+        self._parts = [(model, parse_gpu_name(model.name)) for model in self.models]
+
+    def find(self, name: str) -> tuple[GpuModel, ...]:
+        """The products that a name may mean.
+
+        Vendor, brand, memory size, form factor, MIG instance and vGPU profile may be there or
+        not. A word that makes another product (Ti, SUPER, Ada) is never passed over, but one
+        that people leave out (Ada, PRO) is considered.
+
+        Args:
+            name: As a person or a tool writes it.
+
+        Returns:
+            All products that fit, in the table's order; several capabilities among them mean
+            that the name is ambiguous. Empty for a name that is not known.
+        """
+        wanted = parse_gpu_name(name)
+        if not wanted.core:
+            return ()
+        fitting = [pair for pair in self._parts if _has_brands(wanted, *pair)]
+        exact = [pair for pair in fitting if pair[1].core == wanted.core]
+        same_brands = [pair for pair in exact if pair[1].brands == wanted.brands]
+        if same_brands:
+            found = same_brands
+        elif wanted.is_virtual:
+            found = exact or self._find_profile(wanted)
+        else:
+            found = [pair for pair in fitting if _may_mean(wanted, pair[1])]
+        if "quadro" in wanted.brands:
+            found = [pair for pair in found if "quadro" in pair[1].brands] or found
+        closest = [pair for pair in found if pair[1].decorations >= wanted.decorations]
+        return tuple(model for model, _ in closest or found)
+
+    def suggest(self, name: str) -> tuple[str, ...]:
+        """Names of products that look like an unknown one, the most similar first; up to three."""
+        from difflib import get_close_matches  # only for a mistyped name
+
+        spellings = {" ".join(sorted(_spelling(parts))): model for model, parts in self._parts}
+        wanted = " ".join(sorted(_spelling(parse_gpu_name(name))))
+        return tuple(spellings[text].name for text in get_close_matches(wanted, spellings, 3, 0.6))
+
+    def _find_profile(self, wanted: NameParts) -> list[tuple[GpuModel, NameParts]]:
+        """Find a vGPU profile, which marks the board by letters: V100DX, A100D, H100XM."""
+        for letters in (1, 2):
+            core = tuple(sorted(_shorten(word, letters) for word in wanted.core))
+            found = [pair for pair in self._parts if pair[1].core == core]
+            if found:
+                return found
+        return []
+
+
+def _shorten(word: str, letters: int) -> str:
+    stem, tail = word[:-letters], word[-letters:]
+    return stem if stem[-1:].isdigit() and tail.isalpha() else word
+
+
+def _spelling(parts: NameParts) -> tuple[str, ...]:
+    return (*parts.core, *parts.brands)
+
+
+def _has_brands(wanted: NameParts, model: GpuModel, parts: NameParts) -> bool:
+    """Whether a product agrees with the brands in a name; brands are often left out."""
+    for brand in wanted.brands - parts.brands:
+        allowed = {
+            "geforce": model.segment is Segment.CONSUMER,
+            "tesla": model.segment is Segment.DATACENTER,
+            "quadro": model.segment is Segment.WORKSTATION,
+            "jetson": model.segment is Segment.JETSON,
+            "grid": model.segment in {Segment.DATACENTER, Segment.WORKSTATION},
+        }
+        if not allowed.get(brand, False):
+            return False
+    return True
+
+
+def _may_mean(wanted: NameParts, parts: NameParts) -> bool:
+    left_out = OPTIONAL - set(wanted.core)
+    return tuple(word for word in parts.core if word not in left_out) == wanted.core
+
+
+def _read_model(row: Row) -> GpuModel:
+    return GpuModel(
+        row.text("name"),
+        row.value("capability", ComputeCapability.parse),
+        row.value("segment", Segment),
+        row.text("chip") if row.has("chip") else "",
+        row.values("also", ComputeCapability.parse) if row.has("also") else (),
+        row.provenance(),
+    )

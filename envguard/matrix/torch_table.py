@@ -1,0 +1,210 @@
+"""Queries about torch: releases, what PyPI and the PyTorch index publish, code targets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from envguard.facts.machine import OperatingSystem, Platform
+from envguard.facts.versions import CPU, Backend
+from envguard.matrix.rows import Provenance, TorchBuildRow, TorchRelease
+from envguard.matrix.torch_rows import (
+    IndexRow,
+    TargetRow,
+    WheelRow,
+    read_exception,
+    read_index,
+    read_targets,
+    read_wheel,
+    spread,
+    spread_builds,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from envguard.matrix.reading import Document, Row
+
+INDEX_TEMPLATE = "https://download.pytorch.org/whl/{backend}"
+
+
+class TorchTable:
+    """The rows of ``torch.toml``, joined on demand.
+
+    Args:
+        document: The decoded file.
+
+    Raises:
+        MatrixError: A row misses a field, has the wrong form, or states something twice.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self._wheels = spread(document, "pypi", read_wheel)
+        self._index = spread(document, "index", read_index)
+        self._targets = spread_builds(document, "build", read_targets)
+        self._exceptions = spread_builds(document, "exception", read_exception)
+        self._by_version: dict[Version, TorchRelease] = {}
+        for row in document.rows("release"):
+            release = self._read_release(row)
+            if release.version in self._by_version:
+                raise row.error("version", f"{release.version} is stated twice")
+            self._by_version[release.version] = release
+        self.releases = tuple(sorted(self._by_version.values(), key=lambda r: r.version))
+        self._builds: dict[Version, tuple[TorchBuildRow, ...]] = {}
+
+    def release(self, version: Version) -> TorchRelease | None:
+        """The release of a version, whose local label does not matter; None when not recorded."""
+        return self._by_version.get(_public(version))
+
+    def builds(
+        self,
+        version: Version | None = None,
+        platform: Platform | None = None,
+        backend: Backend | None = None,
+    ) -> tuple[TorchBuildRow, ...]:
+        """The published builds, oldest release first, then by platform and CUDA.
+
+        Args:
+            version: Only this release; a local label does not matter. None for all.
+            platform: Only this platform; None for all.
+            backend: Only this backend; None for all.
+
+        Returns:
+            CUDA and CPU builds of PyPI and the PyTorch index; empty when there is none.
+        """
+        if version is None:
+            releases = self.releases
+        else:
+            found = self.release(version)
+            releases = (found,) if found else ()
+        return tuple(
+            build
+            for release in releases
+            for build in self._builds_of(release)
+            if (platform is None or build.platform == platform)
+            and (backend is None or build.backend == backend)
+        )
+
+    def build(self, version: Version, backend: Backend, platform: Platform) -> TorchBuildRow | None:
+        """The build of a release for a backend and platform; None when none is published."""
+        return next(iter(self.builds(version, platform, backend)), None)
+
+    def pypi_backend(self, version: Version, platform: Platform) -> Backend | None:
+        """What PyPI's wheel of a release is on a platform; None when it has none."""
+        release = self.release(version)
+        return release.pypi.get(platform) if release else None
+
+    def index_url(self, backend: Backend, template: str = INDEX_TEMPLATE) -> str:
+        """The index that holds a backend's wheels.
+
+        Args:
+            backend: The backend.
+            template: Address with ``{backend}`` to fill in; one without it (a flat mirror) is
+                returned as it is.
+        """
+        return template.replace("{backend}", backend.label)
+
+    @property
+    def code_rows(self) -> Mapping[tuple[Version, Platform, Backend], TargetRow]:
+        """The recorded code targets by build, published or not; for :mod:`invariants`."""
+        return self._targets
+
+    @property
+    def exceptions(self) -> Mapping[tuple[Version, Platform, Backend], Mapping[str, object]]:
+        """How some builds differ from PyPI's wheel; for :mod:`invariants`."""
+        return self._exceptions
+
+    def _read_release(self, row: Row) -> TorchRelease:
+        version = row.value("version", Version)
+        wheels, index = self._wheels.get(version, {}), self._index.get(version, {})
+        return TorchRelease(
+            version=version,
+            released=row.text("released"),
+            requires_python=row.value("requires_python", SpecifierSet),
+            pypi={platform: wheel.backend for platform, wheel in wheels.items()},
+            variants={platform: found.backends for platform, found in index.items()},
+            unverified={p: found.unverified for p, found in index.items() if found.unverified},
+            pythons={platform: wheel.pythons for platform, wheel in wheels.items()},
+            glibc={p: wheel.glibc for p, wheel in wheels.items() if wheel.glibc is not None},
+            cxx11_abi={p: w.cxx11_abi for p, w in wheels.items() if w.cxx11_abi is not None},
+            torchvision=row.values("torchvision", Version),
+            torchaudio=row.values("torchaudio", Version),
+            triton=row.text("triton") if row.has("triton") else "",
+            cudnn=row.text("cudnn"),
+            nccl=row.text("nccl"),
+            provenance=row.provenance(),
+        )
+
+    def _builds_of(self, release: TorchRelease) -> tuple[TorchBuildRow, ...]:
+        found = self._builds.get(release.version)
+        if found is None:
+            found = self._builds[release.version] = tuple(self._join(release.version))
+        return found
+
+    def _join(self, version: Version) -> Iterator[TorchBuildRow]:
+        wheels, index = self._wheels.get(version, {}), self._index.get(version, {})
+        for platform in sorted({*wheels, *index}, key=str):
+            wheel, published = wheels.get(platform), index.get(platform)
+            backends = set(published.backends) if published else set()
+            if wheel:
+                backends.add(wheel.backend)
+            for backend in sorted(backends, key=_backend_order):
+                code = self._targets.get((version, platform, backend))
+                build = _join_build(version, platform, backend, code, wheel, published)
+                changes = self._exceptions.get((version, platform, backend))
+                yield _apply(build, changes) if changes else build
+
+
+def _join_build(
+    version: Version,
+    platform: Platform,
+    backend: Backend,
+    code: TargetRow | None,
+    wheel: WheelRow | None,
+    published: IndexRow | None,
+) -> TorchBuildRow:
+    is_on_pypi = wheel is not None and wheel.backend == backend
+    is_verified = is_on_pypi or (published is not None and published.is_verified)
+    existence = wheel if is_on_pypi else published
+    row = code or existence or wheel
+    assert row is not None  # noqa: S101 - the caller takes backends from these rows
+    provenance = row.provenance
+    more = published.more_pythons if published else ()
+    return TorchBuildRow(
+        version=version,
+        backend=backend,
+        platform=platform,
+        targets=() if backend == CPU else code.targets if code else None,
+        is_ptx_known=backend == CPU or (code is not None and code.is_ptx_known),
+        pythons=(*wheel.pythons, *more) if wheel else more,
+        glibc=wheel.glibc if wheel else None,
+        is_on_pypi=is_on_pypi,
+        provenance=provenance if is_verified else _unfirm(provenance),
+        cxx11_abi=wheel.cxx11_abi if wheel else None,
+        is_verified=is_verified,
+        # The macOS wheels of the index carry no local version label.
+        has_label=platform.system is not OperatingSystem.MACOS,
+    )
+
+
+def _apply(build: TorchBuildRow, changes: Mapping[str, object]) -> TorchBuildRow:
+    changed = replace(build, **changes)  # type: ignore[arg-type]  # torch_rows checked each type
+    if changed.is_verified:
+        return changed
+    return replace(changed, provenance=_unfirm(changed.provenance))
+
+
+def _unfirm(provenance: Provenance) -> Provenance:
+    return replace(provenance, is_firm=False)
+
+
+def _public(version: Version) -> Version:
+    return version if version.local is None else Version(version.public)
+
+
+def _backend_order(backend: Backend) -> tuple[int, int]:
+    return (0, 0) if backend.cuda is None else (backend.cuda.major, backend.cuda.minor)

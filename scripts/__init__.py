@@ -1,0 +1,1 @@
+"""Programs that refresh, derive and check the compatibility matrix."""
