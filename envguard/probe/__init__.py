@@ -1,28 +1,38 @@
-"""Reads this machine and an interpreter on it; every absence carries a reason."""
+"""Reads this machine and an interpreter on it; every absence carries a reason.
+
+Importing the package costs little: what reads and judges the answers is imported while the
+children that were started first are at work.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.facts.facts import Facts
-from envguard.probe.interpreter import (
-    collect_interpreter,
-    is_running,
-    locate_python,
-    probe_running,
-    start_interpreter,
-)
-from envguard.probe.machine import collect_machine, start_machine
 from envguard.probe.options import ProbeOptions
 
 if TYPE_CHECKING:
+    from envguard.facts.facts import Facts
     from envguard.facts.gaps import Gap
     from envguard.facts.machine import Machine
+    from envguard.probe.start import StartedProbe
 
-__all__ = ["ProbeOptions", "probe_facts", "probe_machine"]
+__all__ = ["ProbeOptions", "probe_facts", "probe_machine", "start_probe"]
 
 
-def probe_facts(python: str | None = None, *, options: ProbeOptions) -> Facts:
+def start_probe(options: ProbeOptions) -> StartedProbe:
+    """Start the children that ask the driver; a command calls it before its heavy imports.
+
+    Args:
+        options: The same as for :func:`probe_facts`, which takes the result.
+    """
+    from envguard.probe.start import start_machine
+
+    return start_machine(options)
+
+
+def probe_facts(
+    python: str | None = None, *, options: ProbeOptions, started: StartedProbe | None = None
+) -> Facts:
     """Read this machine and an interpreter on it.
 
     Everything that can hang or crash (NVML, libcuda, nvidia-smi, the interpreter, nvcc) is
@@ -32,6 +42,7 @@ def probe_facts(python: str | None = None, *, options: ProbeOptions) -> Facts:
         python: The interpreter: a path, a virtual environment's folder or a name on PATH;
             None is the one that envguard runs in.
         options: Where to look and for how long.
+        started: From :func:`start_probe`, when that was called before.
 
     Returns:
         Facts in a stable order. The gap of one source stays even where another source knew
@@ -40,19 +51,23 @@ def probe_facts(python: str | None = None, *, options: ProbeOptions) -> Facts:
     Raises:
         InputError: ``python`` does not exist, is no Python, or is too old to be inspected.
     """
-    path = None if python is None else locate_python(python, options)
-    started = start_machine(options)
-    if path is None or is_running(path):
-        environment, environment_gaps = probe_running()
-        machine, gaps = collect_machine(started, options)
-    else:
-        child = start_interpreter(path, options)
-        machine, gaps = collect_machine(started, options)
-        environment, environment_gaps = collect_interpreter(child, python or path)
+    started = started or start_probe(options)
+    from envguard.facts.facts import Facts
+    from envguard.probe.interpreter import start_environment
+    from envguard.probe.machine import collect_machine
+
+    pending = start_environment(python, options)
+    machine, gaps = collect_machine(started, options)
+    environment, environment_gaps = pending()
     found = tuple(dict.fromkeys((*gaps, *environment_gaps)))
     return Facts(machine, environment, found, options.now)
 
 
-def probe_machine(options: ProbeOptions) -> tuple[Machine, tuple[Gap, ...]]:
+def probe_machine(
+    options: ProbeOptions, *, started: StartedProbe | None = None
+) -> tuple[Machine, tuple[Gap, ...]]:
     """Read this machine without an environment."""
-    return collect_machine(start_machine(options), options)
+    started = started or start_probe(options)
+    from envguard.probe.machine import collect_machine
+
+    return collect_machine(started, options)

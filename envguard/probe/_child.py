@@ -6,19 +6,31 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 
-_HEAD = 8192  # Name and Version stand at the top of METADATA
-_INSTALLED = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-py[0-9.]+(-.+)?)?\.(dist|egg)-info")
-_CONDA = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)-[^-]+\.json")
-_FINDER = re.compile(r"__editable___.*_finder\.py")
-_MAPPED_TORCH = re.compile(r"['\"]torch['\"]\s*:\s*(['\"])(.+?)\1")
+_HEAD = 1024  # Name and Version are among the first lines of METADATA
+_KINDS = (".dist-info", ".egg-info")
 _SUFFIXES = (".py", ".so", ".pyd")
 _LEVELS = {"alpha": "a", "beta": "b", "candidate": "rc", "final": ""}
-_CONDA_NAMES = re.compile(
-    r"cuda-(compat|cudart|nvcc|version)|cudatoolkit|cudnn|nccl|lib(gcc|stdcxx)(-ng)?|libtorch"
-    r"|pytorch(-cuda|-gpu|-mutex)?"
+_CONDA_NAMES = frozenset(
+    (
+        "cuda-compat",
+        "cuda-cudart",
+        "cuda-nvcc",
+        "cuda-version",
+        "cudatoolkit",
+        "cudnn",
+        "libgcc",
+        "libgcc-ng",
+        "libstdcxx",
+        "libstdcxx-ng",
+        "libtorch",
+        "nccl",
+        "pytorch",
+        "pytorch-cuda",
+        "pytorch-gpu",
+        "pytorch-mutex",
+    )
 )
 
 
@@ -103,9 +115,9 @@ def _distributions(folder: str, problems: list[list[str]]) -> list[dict[str, obj
     names = _list(folder, problems)
     for name in names:
         path = os.path.join(folder, name)
-        if name.startswith("~") and name.endswith((".dist-info", ".egg-info")):
+        if name.startswith("~") and name.endswith(_KINDS):
             problems.append(["unreadable", path + ": left behind by an interrupted uninstall"])
-        elif name.endswith((".dist-info", ".egg-info")):
+        elif name.endswith(_KINDS):
             found.append(_installed(folder, name, problems))
         elif name.endswith(".egg-link"):
             found.append(_linked(path, name, problems))
@@ -114,10 +126,10 @@ def _distributions(folder: str, problems: list[list[str]]) -> list[dict[str, obj
 
 def _installed(folder: str, name: str, problems: list[list[str]]) -> dict[str, object]:
     path = os.path.join(folder, name)
-    match = _INSTALLED.fullmatch(name)
+    project, _, rest = name.rpartition(".")[0].partition("-")
     record: dict[str, object] = {
-        "name": match.group("name") if match else name.rpartition(".")[0],
-        "version": match.group("version") if match else None,
+        "name": project,
+        "version": rest.partition("-")[0] or None,
         "location": folder,
     }
     files = ("METADATA",) if name.endswith(".dist-info") else ("PKG-INFO", "")
@@ -166,7 +178,7 @@ def _linked(path: str, name: str, problems: list[list[str]]) -> dict[str, object
     lines = (_read(path) or "").splitlines()
     target = lines[0].strip() if lines else ""
     project = name.rpartition(".")[0]
-    inner = re.sub(r"[^A-Za-z0-9.]+", "_", project) + ".egg-info"
+    inner = project.replace("-", "_") + ".egg-info"
     if target and os.path.isdir(os.path.join(target, inner)):
         record = _installed(target, inner, problems)
         record["name"] = record["name"] or project
@@ -183,16 +195,11 @@ def _conda_records() -> list[dict[str, object]]:
         names = sorted(os.listdir(folder))
     except OSError:
         return []
-    matches = [match for match in map(_CONDA.fullmatch, names) if match]
+    parts = [name[: -len(".json")].rsplit("-", 2) for name in names if name.endswith(".json")]
     return [
-        {
-            "name": match.group("name"),
-            "version": match.group("version"),
-            "location": folder,
-            "installer": "conda",
-        }
-        for match in matches
-        if _CONDA_NAMES.fullmatch(match.group("name"))
+        {"name": part[0], "version": part[1], "location": folder, "installer": "conda"}
+        for part in parts
+        if len(part) == 3 and part[0] in _CONDA_NAMES
     ]
 
 
@@ -222,13 +229,34 @@ def _edited_torch(entries: list[str]) -> str | None:
     """The source folder that an editable install's import hook maps torch to."""
     for entry in entries:
         try:
-            names = [name for name in os.listdir(entry) if _FINDER.fullmatch(name)]
+            names = [name for name in os.listdir(entry) if _is_finder(name)]
         except OSError:
             continue
         for name in names:
-            match = _MAPPED_TORCH.search(_read(os.path.join(entry, name)) or "")
-            if match and os.path.isdir(match.group(2)):
-                return match.group(2)
+            folder = _mapped_torch(_read(os.path.join(entry, name)) or "")
+            if folder and os.path.isdir(folder):
+                return folder
+    return None
+
+
+def _is_finder(name: str) -> bool:
+    """Whether a file is setuptools' import hook of an editable install."""
+    return name.startswith("__editable___") and name.endswith("_finder.py")
+
+
+def _mapped_torch(text: str) -> str | None:
+    """The folder in a line such as ``MAPPING: dict[str, str] = {'torch': '/src/torch'}``."""
+    import ast
+
+    for line in text.splitlines():
+        if not line.startswith("MAPPING"):
+            continue
+        try:
+            mapping = ast.literal_eval(line.partition("=")[2].strip())
+        except (ValueError, SyntaxError):
+            return None
+        folder = mapping.get("torch") if isinstance(mapping, dict) else None
+        return folder if isinstance(folder, str) else None
     return None
 
 

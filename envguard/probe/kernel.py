@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from envguard.facts.versions import DriverVersion
 
-_DOTTED = re.compile(r"\s([1-9][0-9]{1,4}(?:\.[0-9]{1,6}){1,3})(?:\s|$)")
+_DOTTED = r"\s([1-9][0-9]{1,4}(?:\.[0-9]{1,6}){1,3})(?:\s|$)"
 _NVIDIA = "0x10de"
 _DISPLAY = "0x03"  # PCI base class of VGA, 3D and other display controllers
 
@@ -33,7 +33,7 @@ def parse_proc_version(text: str) -> DriverVersion | None:
     Returns:
         The version, or None when the first line holds no dotted number.
     """
-    match = _DOTTED.search(text.partition("\n")[0])
+    match = re.search(_DOTTED, text.partition("\n")[0])
     return driver_version_or_none(match[1]) if match else None
 
 

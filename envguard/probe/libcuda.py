@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Driver, Gpu, Reading
 from envguard.facts.versions import ComputeCapability
-from envguard.probe.child import Child, ChildResult
 from envguard.probe.source import (
     Said,
     cuda_from_api,
@@ -20,22 +17,11 @@ from envguard.probe.source import (
 )
 
 if TYPE_CHECKING:
-    from envguard.probe.options import ProbeOptions
+    from envguard.probe.child import Child, ChildResult
+
+    pass
 
 PROBE = "libcuda"
-
-
-def start_libcuda(options: ProbeOptions) -> Child:
-    """Start asking; :func:`collect_libcuda` takes the answer.
-
-    ``cuDriverGetVersion`` needs no ``cuInit``, which opens every GPU and can take a second;
-    that is done only with ``cuda_init``, or when the library is a forward-compatibility one.
-    """
-    script = str(Path(__file__).with_name("_libcuda_child.py"))
-    argv = [sys.executable, "-I", "-S", script]
-    if options.cuda_init:
-        argv.append("--init")
-    return Child(argv, environ=options.environ, timeout_s=options.timeout_s)
 
 
 def collect_libcuda(child: Child) -> Said:

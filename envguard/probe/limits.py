@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Limits
@@ -16,12 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _UNLIMITED_V1 = 1 << 60  # the kernel's "no limit" is LONG_MAX rounded down to a page
-_OCTAL = re.compile(r"\\([0-7]{3})")
+_OCTAL = r"\\([0-7]{3})"
 _KIB = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class CgroupMount:
+class CgroupMount(NamedTuple):
     """One mounted cgroup hierarchy that can hold memory limits.
 
     Args:
@@ -35,26 +33,18 @@ class CgroupMount:
     point: str
 
 
-@dataclass(frozen=True, slots=True)
-class CgroupLimit:
-    """The tightest memory limit of an ancestry; ``limit_bytes`` None is no limit found."""
-
-    version: int | None
-    limit_bytes: int | None
-
-
 def probe_limits(options: ProbeOptions) -> tuple[Limits, tuple[Gap, ...]]:
     """Read every limit of host memory that the system shows, with a gap for each it hides."""
     memory, gaps = _memory(options)
-    cgroup = probe_cgroup(options)
+    version, limit = probe_cgroup(options)
     shm, shm_gaps = _shm(options)
     memlock, space = _ulimits()
     limits = Limits(
         ram_bytes=memory.get("MemTotal"),
         available_bytes=memory.get("MemAvailable"),
         swap_bytes=memory.get("SwapTotal"),
-        cgroup_bytes=cgroup.limit_bytes,
-        cgroup_version=cgroup.version,
+        cgroup_bytes=limit,
+        cgroup_version=version,
         shm_bytes=shm,
         memlock_bytes=memlock,
         address_space_bytes=space,
@@ -126,22 +116,26 @@ def _ulimits() -> tuple[int | None, int | None]:
     return soft[0], soft[1]
 
 
-def probe_cgroup(options: ProbeOptions) -> CgroupLimit:
+def probe_cgroup(options: ProbeOptions) -> tuple[int | None, int | None]:
     """Find the tightest memory limit from the process's own cgroup up to the mount point.
 
     A container often sees its own cgroup as the root of the mount; then the path in
     ``/proc/self/cgroup`` does not exist below it and the mount point itself is read.
+
+    Returns:
+        The cgroup version, None where no hierarchy with memory limits is mounted; and the
+        limit in bytes, None where there is none.
     """
     mounts = parse_cgroup_mounts(options.read_or_none("/proc/self/mountinfo") or "")
     paths = parse_cgroup_paths(options.read_or_none("/proc/self/cgroup") or "")
     mounts = [mount for mount in mounts if mount.version in paths] or mounts
     if not mounts:
-        return CgroupLimit(None, None)
+        return None, None
     # With both mounted (hybrid), the memory controller is bound to one: version 1 where present.
     mount = min(mounts, key=lambda m: m.version)
     values = [_limit_of(options, mount, name) for name in _ancestry(options, mount, paths)]
     known = [value for value in values if value is not None]
-    return CgroupLimit(mount.version, min(known, default=None))
+    return mount.version, min(known, default=None)
 
 
 def parse_cgroup_paths(text: str) -> dict[int, str]:
@@ -183,7 +177,7 @@ def parse_cgroup_mounts(text: str) -> list[CgroupMount]:
 
 
 def _unescape(text: str) -> str:
-    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
+    return re.sub(_OCTAL, lambda match: chr(int(match[1], 8)), text) if "\\" in text else text
 
 
 def _ancestry(options: ProbeOptions, mount: CgroupMount, paths: dict[int, str]) -> Iterable[str]:

@@ -1,63 +1,42 @@
-"""Reads the machine: starts every child first, reads files meanwhile, collects last."""
+"""Reads the machine's files, waits for the children and puts all words together."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Machine
-from envguard.probe.child import Child
 from envguard.probe.host import probe_host
 from envguard.probe.kernel import probe_procfs, probe_sysfs
-from envguard.probe.libcuda import collect_libcuda, start_libcuda
+from envguard.probe.libcuda import collect_libcuda
 from envguard.probe.limits import probe_limits
 from envguard.probe.merge import merge_driver, merge_gpus, merge_readings
-from envguard.probe.nvidia_smi import (
-    SmiChildren,
-    absent_nvidia_smi,
-    collect_nvidia_smi,
-    start_nvidia_smi,
-)
-from envguard.probe.nvml import collect_nvml, start_nvml
-from envguard.probe.toolkit import ToolkitProbe, collect_toolkit, start_toolkit
+from envguard.probe.nvml import collect_nvml
+from envguard.probe.toolkit import collect_toolkit, start_toolkit
 from envguard.probe.variables import recorded_variables
 from envguard.probe.visible import mark_visible
 
 if TYPE_CHECKING:
     from envguard.probe.options import ProbeOptions
     from envguard.probe.source import Said
-
-
-@dataclass(frozen=True, slots=True)
-class StartedProbe:
-    """Children that look at the machine."""
-
-    nvml: Child
-    libcuda: Child
-    nvidia_smi: SmiChildren | None
-    toolkit: ToolkitProbe
-
-
-def start_machine(options: ProbeOptions) -> StartedProbe:
-    """Start everything that can hang or crash; :func:`collect_machine` takes the answers."""
-    return StartedProbe(
-        nvml=start_nvml(options),
-        libcuda=start_libcuda(options),
-        nvidia_smi=start_nvidia_smi(options) if options.all_sources else None,
-        toolkit=start_toolkit(options),
-    )
+    from envguard.probe.start import SmiChildren, StartedProbe
 
 
 def collect_machine(
     started: StartedProbe, options: ProbeOptions
 ) -> tuple[Machine, tuple[Gap, ...]]:
-    """Read the files, wait for the children and put all words together."""
+    """Describe the machine.
+
+    Args:
+        started: The children, started before.
+        options: Where to look.
+    """
+    toolkit_probe = start_toolkit(options)
     host, host_gaps = probe_host(options)
     limits, limit_gaps = probe_limits(options)
     said = [probe_procfs(options), probe_sysfs(options), collect_libcuda(started.libcuda)]
     said += _ask_driver(started, options)
-    toolkit, toolkit_gaps = collect_toolkit(started.toolkit)
+    toolkit, toolkit_gaps = collect_toolkit(toolkit_probe)
     driver = merge_driver(said)
     gpus = merge_gpus(said, host, driver)
     machine = Machine(
@@ -77,11 +56,18 @@ def _ask_driver(started: StartedProbe, options: ProbeOptions) -> list[Said]:
     """NVML's answer, and nvidia-smi's where it was asked for or NVML's is not full."""
     nvml = collect_nvml(started.nvml)
     if options.all_sources:
-        children = started.nvidia_smi
-        return [nvml, collect_nvidia_smi(children) if children else absent_nvidia_smi()]
+        return [nvml, _ask_nvidia_smi(started.nvidia_smi)]
     is_full = nvml.gpus is not None and None not in (nvml.driver.version, nvml.driver.cuda)
     is_stuck = any(gap.reason is GapReason.TIMED_OUT for gap in nvml.gaps)
     if is_full or is_stuck:  # nvidia-smi would wait for the same driver
         return [nvml]
+    from envguard.probe.start import start_nvidia_smi
+
     children = start_nvidia_smi(options)
-    return [nvml, collect_nvidia_smi(children)] if children else [nvml]
+    return [nvml, _ask_nvidia_smi(children)] if children else [nvml]
+
+
+def _ask_nvidia_smi(children: SmiChildren | None) -> Said:
+    from envguard.probe.nvidia_smi import absent_nvidia_smi, collect_nvidia_smi
+
+    return collect_nvidia_smi(children) if children else absent_nvidia_smi()

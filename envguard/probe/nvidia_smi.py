@@ -2,54 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Driver
 from envguard.facts.nvidia_smi_text import (
-    CSV_COLUMNS,
     SmiText,
     parse_nvidia_smi,
     parse_nvidia_smi_csv,
 )
-from envguard.probe.child import Child, ChildResult
 from envguard.probe.source import Said, read_driver, read_gpus
 
 if TYPE_CHECKING:
-    from envguard.probe.options import ProbeOptions
+    from envguard.probe.child import ChildResult
+    from envguard.probe.start import SmiChildren
 
 PROBE = "nvidia-smi"
-_WSL = "/usr/lib/wsl/lib/nvidia-smi"  # not on the PATH of services there
-_QUERY = f"--query-gpu={','.join(CSV_COLUMNS)}"
-
-
-@dataclass(frozen=True, slots=True)
-class SmiChildren:
-    """Two calls at once: only the table states the CUDA version, only CSV whole names."""
-
-    table: Child
-    csv: Child
-
-
-def start_nvidia_smi(options: ProbeOptions) -> SmiChildren | None:
-    """Start both calls; None when there is no nvidia-smi.
-
-    One call takes as long as NVML's own start-up, hundreds of milliseconds on a large machine,
-    and says nothing that NVML does not. So ``check`` asks NVML, libcuda and the kernel's files,
-    and nvidia-smi only where NVML gave no full answer; ``probe`` asks all of them, because a
-    document that is read elsewhere should hold every source's word.
-    """
-    program = options.which("nvidia-smi")
-    if program is None and options.path(_WSL).exists():
-        program = str(options.path(_WSL))
-    if program is None:
-        return None
-    csv = [program, _QUERY, "--format=csv,noheader,nounits"]
-    return SmiChildren(
-        table=Child([program], environ=options.environ, timeout_s=options.timeout_s),
-        csv=Child(csv, environ=options.environ, timeout_s=options.timeout_s),
-    )
 
 
 def absent_nvidia_smi() -> Said:

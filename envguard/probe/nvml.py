@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Driver, Gpu, MigDevice
 from envguard.facts.versions import ComputeCapability
-from envguard.probe.child import Child, ChildResult
 from envguard.probe.source import (
     Said,
     cuda_from_api,
@@ -22,14 +19,16 @@ from envguard.probe.source import (
 )
 
 if TYPE_CHECKING:
-    from envguard.probe.options import ProbeOptions
+    from envguard.probe.child import Child, ChildResult
+
+    pass
 
 PROBE = "nvml"
 _NOT_SUPPORTED = 3
 _LIBRARY_NOT_FOUND = 12
 _DRIVER_NOT_LOADED = 9
 _VGPU = 2  # NVML_GPU_VIRTUALIZATION_MODE_VGPU: a guest's share; 1 is a passed-through GPU
-_PROFILE = re.compile(r"MIG (\S+)\s*$")
+_PROFILE = r"MIG (\S+)\s*$"
 
 # Source: nvml.h, enum nvmlReturn_enum; the code's name leads every gap's detail.
 _CODES = {
@@ -81,21 +80,6 @@ _HINTS = {
     20: "out of host memory",
     999: "the driver gives no reason; often the device cgroup of a container was reloaded",
 }
-
-
-def start_nvml(options: ProbeOptions) -> Child:
-    """Start asking; :func:`collect_nvml` takes the answer."""
-    script = str(Path(__file__).with_name("_nvml_child.py"))
-    argv = [sys.executable, "-I", "-S", script, _pynvml_folder()]
-    return Child(argv, environ=options.environ, timeout_s=options.timeout_s)
-
-
-def _pynvml_folder() -> str:
-    """Where pynvml lies, found without importing it."""
-    from importlib.util import find_spec
-
-    spec = find_spec("pynvml")
-    return str(Path(spec.origin).parent) if spec and spec.origin else ""
 
 
 def collect_nvml(child: Child) -> Said:
@@ -203,7 +187,7 @@ def _gpu(index: int, record: dict[str, Any]) -> Gpu:
 
 
 def _mig(device: dict[str, Any]) -> MigDevice:
-    match = _PROFILE.search(device.get("name") or "")
+    match = re.search(_PROFILE, device.get("name") or "")
     return MigDevice(device["uuid"], match[1] if match else None, device.get("memory_bytes"))
 
 

@@ -6,9 +6,9 @@ import json
 import os
 import re
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
@@ -21,14 +21,13 @@ if TYPE_CHECKING:
     from envguard.probe.options import ProbeOptions
 
 PROBE = "toolkit"
-_RELEASE = re.compile(r"release ([0-9]{1,3}\.[0-9]{1,3})")
-_VERSION_TEXT = re.compile(r"CUDA Version ([0-9]{1,3}\.[0-9]{1,3})")
-_DOTTED = re.compile(r"[0-9]+(?:\.[0-9]+)+")
+_RELEASE = r"release ([0-9]{1,3}\.[0-9]{1,3})"
+_VERSION_TEXT = r"CUDA Version ([0-9]{1,3}\.[0-9]{1,3})"
+_DOTTED = r"[0-9]+(?:\.[0-9]+)+"
 _NVCC = "nvcc.exe" if sys.platform == "win32" else "nvcc"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolkitProbe:
+class ToolkitProbe(NamedTuple):
     """A toolkit as far as files tell, and the children that tell the rest."""
 
     toolkit: Toolkit
@@ -61,10 +60,9 @@ def _with_compilers(probe: ToolkitProbe, options: ProbeOptions) -> ToolkitProbe:
         skipped = tuple(
             Gap(f"machine.toolkit.{name}", GapReason.NOT_ASKED, PROBE) for name in ("gcc", "ninja")
         )
-        return replace(probe, gaps=(*probe.gaps, *skipped))
+        return probe._replace(gaps=(*probe.gaps, *skipped))
     compiler = options.environ.get("CXX") or "c++"
-    return replace(
-        probe,
+    return probe._replace(
         gcc=_start([*compiler.split(), "-dumpfullversion", "-dumpversion"], options),
         ninja=_start(["ninja", "--version"], options),
     )
@@ -132,7 +130,7 @@ def _json_release(path: Path) -> CudaVersion | None:
 
 def _text_release(path: Path) -> CudaVersion | None:
     try:
-        match = _VERSION_TEXT.search(path.read_text(encoding="utf-8", errors="replace"))
+        match = re.search(_VERSION_TEXT, path.read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return None
     return CudaVersion.parse(match[1]) if match else None
@@ -140,13 +138,13 @@ def _text_release(path: Path) -> CudaVersion | None:
 
 def parse_nvcc_version(text: str) -> CudaVersion | None:
     """Read ``nvcc --version``: the number after ``release``; None when there is none."""
-    match = _RELEASE.search(text)
+    match = re.search(_RELEASE, text)
     return CudaVersion.parse(match[1]) if match else None
 
 
 def parse_dotted_version(text: str) -> Version | None:
     """The first dotted number of a compiler's or ninja's answer; None when there is none."""
-    match = _DOTTED.search(text)
+    match = re.search(_DOTTED, text)
     try:
         return Version(match[0]) if match else None
     except InvalidVersion:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
-from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
@@ -12,47 +10,35 @@ from envguard.facts.environment import Accelerator, BuildOrigin, TorchBuild
 from envguard.facts.torch_label import label_of_version
 from envguard.facts.versions import CudaVersion
 
-_ASSIGNMENT = re.compile(
-    r"^(__version__|cuda|hip|xpu|git_version)\s*(?::[^=\n]+)?=\s*(.+?)\s*$", re.M
-)
+_NAMES = frozenset({"__version__", "cuda", "hip", "xpu", "git_version"})
 
 
-@dataclass(frozen=True, slots=True)
-class VersionFile:
-    """The assignments of ``torch/version.py``; None where a name is absent or None."""
-
-    version: str | None = None
-    cuda: str | None = None
-    hip: str | None = None
-    xpu: str | None = None
-    git_version: str | None = None
-    names_cuda: bool = False
-
-
-def parse_version_file(text: str) -> VersionFile:
-    """Read the assignments of literals; anything computed is left out.
+def parse_version_file(text: str) -> dict[str, str | None]:
+    """Read the assignments of literals in ``torch/version.py``.
 
     Args:
         text: Whole file.
+
+    Returns:
+        ``__version__``, ``cuda``, ``hip``, ``xpu`` and ``git_version`` as far as the file
+        assigns a string or None to them; anything computed is left out.
     """
-    values: dict[str, object] = {}
-    for name, expression in _ASSIGNMENT.findall(text):
+    found: dict[str, str | None] = {}
+    for line in text.splitlines():
+        target, _, expression = line.partition("=")
+        name = target.partition(":")[0].rstrip()
+        if name not in _NAMES:
+            continue
         try:
-            values[name] = ast.literal_eval(expression)
+            value = ast.literal_eval(expression.strip())
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             continue
-    words = {name: value for name, value in values.items() if isinstance(value, str)}
-    return VersionFile(
-        version=words.get("__version__"),
-        cuda=words.get("cuda"),
-        hip=words.get("hip"),
-        xpu=words.get("xpu"),
-        git_version=words.get("git_version"),
-        names_cuda="cuda" in values,
-    )
+        if value is None or isinstance(value, str):
+            found[name] = value
+    return found
 
 
-def build_of(found: VersionFile, location: str) -> TorchBuild | None:
+def build_of(found: dict[str, str | None], location: str) -> TorchBuild | None:
     """The torch build that a version file describes.
 
     Args:
@@ -63,11 +49,11 @@ def build_of(found: VersionFile, location: str) -> TorchBuild | None:
         The build; None when the file states no usable version.
     """
     try:
-        version = Version(found.version or "")
+        version = Version(found.get("__version__") or "")
     except InvalidVersion:
         return None
     try:
-        cuda = CudaVersion.parse(found.cuda or "")
+        cuda = CudaVersion.parse(found.get("cuda") or "")
     except ValueError:
         cuda = None
     return TorchBuild(
@@ -75,18 +61,18 @@ def build_of(found: VersionFile, location: str) -> TorchBuild | None:
         accelerator=_accelerator(found, version),
         cuda=cuda,
         origin=BuildOrigin.VERSION_FILE,
-        git_version=found.git_version,
+        git_version=found.get("git_version"),
         location=location,
     )
 
 
-def _accelerator(found: VersionFile, version: Version) -> Accelerator | None:
-    if found.cuda:
+def _accelerator(found: dict[str, str | None], version: Version) -> Accelerator | None:
+    if found.get("cuda"):
         return Accelerator.CUDA
-    if found.hip:
+    if found.get("hip"):
         return Accelerator.ROCM
-    if found.xpu:
+    if found.get("xpu"):
         return Accelerator.XPU
-    if found.names_cuda:
-        return Accelerator.CPU  # it states ``cuda = None``; MPS builds do so too
+    if "cuda" in found:
+        return Accelerator.CPU  # it states ``cuda = None``, as builds for MPS do too
     return label_of_version(version).accelerator

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from envguard.facts.machine import Gpu
 
-_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,9})")
+_NUMBER = r"\s*([+-]?[0-9]{1,9})"
 
 
 def mark_visible(gpus: tuple[Gpu, ...], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
@@ -42,7 +42,7 @@ def _by_number(gpus: tuple[Gpu, ...], entries: Iterable[str], order: str) -> set
     """Indices that a list of numbers selects; None when CUDA's order is not known."""
     chosen: list[int] = []
     for entry in entries:
-        match = _NUMBER.match(entry)
+        match = re.match(_NUMBER, entry)
         number = int(match[1]) if match else -1
         if not 0 <= number < len(gpus):
             break  # CUDA ignores the rest of the list
