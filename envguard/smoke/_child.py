@@ -86,7 +86,8 @@ class Progress:
     """The side file: one JSON document a line, each written by one system call."""
 
     def __init__(self, path: str) -> None:
-        self.fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        binary = getattr(os, "O_BINARY", 0)  # Windows
+        self.fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | binary, 0o600)
 
     def write(self, record: Dict[str, Any]) -> None:
         """Append one record."""
@@ -96,13 +97,16 @@ class Progress:
 def describe_error(err: BaseException) -> Dict[str, Any]:
     """What a stage raised: kind, type, message and the last frames, innermost last."""
     frames = traceback.extract_tb(err.__traceback__)
-    shown = [frame for frame in frames if os.path.dirname(frame.filename) != HERE] or frames
+    shown = [frame for frame in frames if os.path.dirname(frame.filename) != HERE]
+    kind = getattr(err, "smoke_kind", "exception")
+    if not shown and kind == "exception":  # raised by a stage itself: torch lacks a name
+        shown = list(frames)
     try:
         message = str(err)
     except Exception:  # noqa: BLE001 - a broken __str__ must not hide the error
         message = "(its text cannot be printed)"
     return {
-        "kind": getattr(err, "smoke_kind", "exception"),
+        "kind": kind,
         "type": type(err).__name__,
         "message": message[:MAX_MESSAGE],
         "module": getattr(err, "name", None) if isinstance(err, ImportError) else None,
@@ -132,6 +136,7 @@ def measure(stage: Any, run: Any, memory: Memory) -> Dict[str, Any]:
 
 def run_stages(plan: Dict[str, Any], progress: Progress, faults: Any) -> None:
     """Run the stages whose needs were met; the others are written down as not reached."""
+    load_sibling("_device_child")
     load_sibling("_reference_child")
     library = load_sibling("_stages_child")
     run = library.Run(plan["device"], plan["scratch"], importlib.import_module)
@@ -166,7 +171,7 @@ def main(plan_text: str) -> None:
     faults = os.open(plan["faults"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     faulthandler.enable(file=faults)
     python = ".".join(str(part) for part in sys.version_info[:3])
-    progress.write({"event": "start", "python": python, "executable": sys.executable})
+    progress.write({"event": "start", "python": python, "pid": os.getpid()})
     run_stages(plan, progress, faults)
     # How the interpreter ends is a stage too; its result is the exit status.
     progress.write({"event": "begin", "stage": "shutdown", "rss_bytes": Memory().now()})

@@ -6,8 +6,14 @@ A stage gets the ``Run``, returns a dict of details or None, and fails by raisin
 """
 
 import os
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Dict, List
 
+from _device_child import (  # type: ignore[import-not-found]  # _child.py registered it
+    Run,
+    SkipError,
+    stage_cuda_init,
+    stage_import,
+)
 from _reference_child import (  # type: ignore[import-not-found]  # _child.py registered it
     Mlp,
     WrongError,
@@ -20,119 +26,6 @@ from _reference_child import (  # type: ignore[import-not-found]  # _child.py re
     ternary,
     times,
 )
-
-
-class SkipError(Exception):
-    """The stage does not apply here; the message says why."""
-
-    smoke_kind = "skip"
-
-
-class UnavailableError(Exception):
-    """The device asked for is not there."""
-
-    smoke_kind = "device"
-
-
-class Run:
-    """What the stages share: torch, the device, and the small model.
-
-    Args:
-        asked: ``auto``, ``cpu`` or ``cuda:N``.
-        scratch: A folder for files.
-        import_module: ``importlib.import_module``.
-    """
-
-    def __init__(self, asked: str, scratch: str, import_module: Callable[[str], Any]) -> None:
-        self.asked = asked
-        self.scratch = scratch
-        self.import_module = import_module
-        self.torch = None  # type: Any
-        self.device = "cpu" if asked == "cpu" else None  # type: Optional[str]
-        self.params = []  # type: List[Any]
-        self.loss = None  # type: Any
-
-    @property
-    def on_cuda(self) -> bool:
-        """Whether the stages run on a GPU."""
-        return self.device is not None and self.device.startswith("cuda")
-
-    def synchronize(self) -> None:
-        """Wait for the GPU: its errors are asynchronous."""
-        if self.on_cuda and self.torch.cuda.is_initialized():
-            self.torch.cuda.synchronize(self.device)
-
-    def tensor(self, values: Any, dtype: str = "float32", grad: bool = False) -> Any:
-        """A tensor on the device under test."""
-        kind = getattr(self.torch, dtype)
-        return self.torch.tensor(values, dtype=kind, device=self.device, requires_grad=grad)
-
-
-def stage_import(run: Run) -> Dict[str, Any]:
-    """``import torch``, and what the build says about itself."""
-    torch = run.torch = run.import_module("torch")
-    cudnn = torch.backends.cudnn.version() if torch.version.cuda else None
-    return {
-        "torch": str(torch.__version__),
-        "cuda": torch.version.cuda,
-        "hip": getattr(torch.version, "hip", None),
-        "xpu": getattr(torch.version, "xpu", None),
-        "git_version": getattr(torch.version, "git_version", None),
-        "cudnn": cudnn,
-        "path": os.path.dirname(torch.__file__ or ""),
-    }
-
-
-def stage_cuda_init(run: Run) -> Dict[str, Any]:
-    """Start CUDA and find the device; with ``auto`` no GPU at all means the CPU."""
-    torch = run.torch
-    if run.asked == "cpu":
-        raise SkipError("the CPU was asked for")
-    if not torch.version.cuda:
-        run.device = "cpu"
-        if run.asked == "auto":
-            raise SkipError("this build of torch has no CUDA")
-        raise UnavailableError("torch %s is a build without CUDA" % torch.__version__)
-    try:
-        torch.cuda.init()
-    except RuntimeError as err:
-        if run.asked == "auto" and is_no_gpu(str(err)):
-            run.device = "cpu"
-            raise SkipError("no GPU: %s" % str(err).splitlines()[0]) from err
-        raise
-    return describe_gpu(run)
-
-
-def is_no_gpu(message: str) -> bool:
-    """Whether CUDA says that there is no GPU or no driver, and not that one is broken."""
-    return "Found no NVIDIA driver" in message or "No CUDA GPUs are available" in message
-
-
-def describe_gpu(run: Run) -> Dict[str, Any]:
-    """Resolve the device and say what it is."""
-    cuda = run.torch.cuda
-    count = cuda.device_count()
-    device = "cuda:0" if run.asked == "auto" else run.asked
-    if int(device[len("cuda:") :]) >= count:
-        raise UnavailableError("torch sees %d GPU(s), so there is no %s" % (count, device))
-    run.device = device
-    cuda.set_device(device)
-    properties = cuda.get_device_properties(device)
-    return {
-        "gpu_count": count,
-        "name": properties.name,
-        "capability": "%d.%d" % (properties.major, properties.minor),
-        "memory_bytes": properties.total_memory,
-        "uuid": str(getattr(properties, "uuid", "")) or None,
-        "targets": list(cuda.get_arch_list()),
-        "driver_api": driver_api(run.torch),
-    }
-
-
-def driver_api(torch: Any) -> Optional[int]:
-    """The CUDA version of the driver's API, e.g. 12080; None where torch does not tell."""
-    read = getattr(torch._C, "_cuda_getDriverVersion", None)
-    return int(read()) if read else None
 
 
 def stage_context(run: Run) -> Dict[str, Any]:
@@ -148,7 +41,7 @@ def stage_allocation(run: Run) -> Dict[str, Any]:
     block = run.torch.full((count,), 1.0, dtype=run.torch.float32, device=run.device)
     compare("the sum of a block of ones", block.sum().item(), float(count), 0.0)
     details = {"bytes": 4 * count}
-    if run.on_cuda:
+    if run.on_cuda and hasattr(run.torch.cuda, "mem_get_info"):
         free, total = run.torch.cuda.mem_get_info(run.device)
         details.update(free_bytes=free, total_bytes=total)
     return details
@@ -231,9 +124,14 @@ def low_precision_step(run: Run, dtype: str, tolerance: float) -> Dict[str, Any]
         raise SkipError("this torch has no CPU kernel: %s" % err) from err
 
 
+def has_bfloat16(run: Run) -> bool:
+    """Whether the device computes in bfloat16: every CPU (slowly), and GPUs from Ampere on."""
+    return not run.on_cuda or run.torch.cuda.get_device_capability(run.device) >= (8, 0)
+
+
 def stage_bfloat16(run: Run) -> Dict[str, Any]:
     """The whole step in bfloat16."""
-    if run.on_cuda and run.torch.cuda.get_device_capability(run.device) < (8, 0):
+    if not has_bfloat16(run):
         raise SkipError("the GPU has no bfloat16 units (compute capability below 8.0)")
     return low_precision_step(run, "bfloat16", 5e-2)
 
@@ -250,15 +148,16 @@ def stage_matmul(run: Run) -> Dict[str, Any]:
     spots = [(k * 37 % size, k * 59 % size) for k in range(48)]
     columns = list(zip(*right))
     expected = [float(sum(map(times, left[r], columns[c]))) for r, c in spots]
-    dtypes = ("float32", "bfloat16", "float16") if run.on_cuda else ("float32",)
+    dtypes = ["float32"] + ["float16"] * run.on_cuda
+    dtypes += ["bfloat16"] * (run.on_cuda and has_bfloat16(run))
     for dtype in dtypes:
         found = (run.tensor(left, dtype) @ run.tensor(right, dtype)).tolist()
         compare("a %s matrix product" % dtype, [found[r][c] for r, c in spots], expected, 0.0)
-    return {"size": size, "dtypes": list(dtypes)}
+    return {"size": size, "dtypes": dtypes}
 
 
 def stage_convolution(run: Run) -> Dict[str, Any]:
-    """A 3 x 3 convolution of small whole numbers, exact (cuDNN on a GPU)."""
+    """A 3 x 3 convolution of small whole numbers (cuDNN on a GPU)."""
     channels, size = 4, 12
     image = [grid(size, size, lambda r, c, k=k: ternary(r + k, c)) for k in range(channels)]
     kernel = [
@@ -268,8 +167,11 @@ def stage_convolution(run: Run) -> Dict[str, Any]:
     found = run.torch.nn.functional.conv2d(run.tensor([image]), run.tensor(kernel)).tolist()[0]
     spots = [(k % channels, k * 7 % (size - 2), k * 3 % (size - 2)) for k in range(32)]
     expected = [convolve(image, kernel[j], r, c) for j, r, c in spots]
-    compare("a convolution", [found[j][r][c] for j, r, c in spots], expected, 0.0)
-    return {"channels": channels, "size": size}
+    # Libraries may choose an algorithm that divides (Winograd, FFT), on a GPU in TF32 too.
+    tolerance = 5e-3 if run.on_cuda else 1e-4
+    compare("a convolution", [found[j][r][c] for j, r, c in spots], expected, tolerance)
+    cudnn = run.torch.backends.cudnn.version() if run.on_cuda else None
+    return {"channels": channels, "size": size, "cudnn": cudnn}
 
 
 def stage_attention(run: Run) -> Dict[str, Any]:

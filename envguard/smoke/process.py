@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _POLL_S = 0.05
-_DRAIN_S = 2.0
+_DRAIN_S = 1.0
 _REAP_S = 10.0
+_STACK_S = 1.0
 _CHUNK = 65536
 
 
@@ -106,11 +107,15 @@ def run_limited(
     stopped_for = ""
     try:
         stopped_for = _wait(process, watch)
+        if stopped_for:
+            _ask_for_stack(process)
     finally:  # also when the user interrupts
         end_group(process)
     seconds = time.monotonic() - started
+    # What is left in the pipes is there at once; only a process that left the group, and
+    # holds them open, is waited for in vain.
     for reader in readers:
-        reader.join(_DRAIN_S)
+        reader.join(max(0.0, started + seconds + _DRAIN_S - time.monotonic()))
     return Completed(
         process.returncode, stopped_for, seconds, readers[0].capture(), readers[1].capture()
     )
@@ -146,6 +151,17 @@ def _wait(process: subprocess.Popen[bytes], watch: Callable[[int], str]) -> str:
         else:
             watch(process.pid)
             return ""
+
+
+def _ask_for_stack(process: subprocess.Popen[bytes]) -> None:
+    """Let faulthandler write where it hangs, before the whole group is ended."""
+    if sys.platform == "win32":
+        return
+    process.send_signal(signal.SIGABRT)
+    try:
+        process.wait(timeout=_STACK_S)
+    except subprocess.TimeoutExpired:
+        return  # it ignores SIGABRT or hangs in the kernel: end_group goes on
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from envguard.errors import InputError
 from envguard.smoke.endings import Ending
+from envguard.smoke.oom import OomCounts
 from envguard.smoke.process import Capture
 
 
@@ -147,6 +148,7 @@ class SmokeResult:
         seconds: Wall time of all.
         stdout: What the child printed.
         stderr: Likewise.
+        oom: Out-of-memory kills in the memory cgroup meanwhile.
     """
 
     python: str
@@ -159,6 +161,13 @@ class SmokeResult:
     seconds: float
     stdout: Capture
     stderr: Capture
+    oom: OomCounts = field(default_factory=OomCounts)
+
+    @property
+    def is_started(self) -> bool:
+        """The child spoke at all."""
+        reached = any(stage.status is not StageStatus.NOT_REACHED for stage in self.stages)
+        return reached or self.python_version is not None
 
     def stage(self, name: str) -> StageResult | None:
         """The result of a stage, or None when it was not selected."""

@@ -6,11 +6,14 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envguard.smoke.endings import Ending, name_ending
 from envguard.smoke.frames import is_timeout_dump, parse_faulthandler
+from envguard.smoke.oom import OomCounts, read_oom_counts
 from envguard.smoke.process import Completed, run_limited
 from envguard.smoke.progress import ProgressReader
 from envguard.smoke.result import (
@@ -23,14 +26,24 @@ from envguard.smoke.result import (
 )
 from envguard.smoke.stages import SHUTDOWN, Stage, choose_stages, find_stage
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 _CHILD = Path(__file__).with_name("_child.py")
 _START_LIMIT_S = 60.0
 # The child ends itself at a stage's limit, with a stack dump; this much later it is ended.
 _GRACE_S = 3.0
 _MAX_FAULTS_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """All that a run left behind."""
+
+    progress: ProgressReader
+    completed: Completed
+    ending: Ending
+    faults: str
+    peaks: Mapping[str, int]
+    oom: OomCounts
+    ended_at: float
 
 
 def run_smoke(request: SmokeRequest) -> SmokeResult:
@@ -46,17 +59,33 @@ def run_smoke(request: SmokeRequest) -> SmokeResult:
     with tempfile.TemporaryDirectory(
         prefix="envguard-smoke-", ignore_cleanup_errors=True
     ) as folder:
-        scratch = Path(folder)
-        progress = ProgressReader(scratch / "progress.jsonl")
-        completed = run_limited(
-            [request.python, "-B", "-u", str(_CHILD), _plan_text(request, stages, scratch)],
-            variables={**os.environ, **dict(request.variables)},
-            watch=_Watch(request, progress),
-            output_cap_bytes=request.output_cap_bytes,
-        )
-        progress.read()
-        faults = _read_head(scratch / "faults.txt")
-    return _result(request, stages, progress, completed, faults)
+        trace = _trace(request, stages, Path(folder))
+    started = bool(trace.progress.start or trace.progress.begins)
+    shown = (*stages, SHUTDOWN) if started else stages
+    return _result(request, tuple(_stage_result(request, s, trace) for s in shown), trace)
+
+
+def _trace(request: SmokeRequest, stages: tuple[Stage, ...], scratch: Path) -> _Trace:
+    progress = ProgressReader(scratch / "progress.jsonl")
+    watch = _Watch(request, progress)
+    oom_before = read_oom_counts()
+    completed = run_limited(
+        [request.python, "-B", "-u", str(_CHILD), _plan_text(request, stages, scratch)],
+        variables={**os.environ, **dict(request.variables)},
+        watch=watch,
+        output_cap_bytes=request.output_cap_bytes,
+    )
+    ended_at = time.monotonic()
+    progress.read()
+    return _Trace(
+        progress=progress,
+        completed=completed,
+        ending=name_ending(completed.returncode),
+        faults=_read_head(scratch / "faults.txt"),
+        peaks=watch.peaks,
+        oom=read_oom_counts().since(oom_before),
+        ended_at=ended_at,
+    )
 
 
 def _limit_s(request: SmokeRequest, stage: Stage) -> float:
@@ -80,23 +109,39 @@ def _plan_text(request: SmokeRequest, stages: tuple[Stage, ...], scratch: Path) 
 
 
 class _Watch:
-    """Says when the child's time is over."""
+    """Says when the child's time is over, and notes each stage's peak memory on the way.
+
+    A stage that ends says its own peak; this one is for stages whose process dies.
+    """
 
     def __init__(self, request: SmokeRequest, progress: ProgressReader) -> None:
         self._request = request
         self._progress = progress
         self._started = time.monotonic()
+        self.peaks: dict[str, int] = {}
 
     def __call__(self, pid: int) -> str:
         self._progress.read()
+        stage = find_stage(self._progress.current or "")
+        # A wrapper script in between has another process id than the interpreter.
+        if stage and self._progress.start.get("pid") == pid:
+            self.peaks[stage.id] = max(self.peaks.get(stage.id, 0), _resident_bytes(pid))
         now = time.monotonic()
         if now - self._started > self._request.total_timeout_s:
-            return f"the whole test's limit of {self._request.total_timeout_s:g} s"
-        stage = find_stage(self._progress.current or "")
+            return f"{self._request.total_timeout_s:g} s, the limit of the whole test"
         limit = _limit_s(self._request, stage) if stage else _START_LIMIT_S
         if now - self._progress.since > limit + _GRACE_S:
-            return f"the limit of {limit:g} s"
+            return f"{limit:g} s"
         return ""
+
+
+def _resident_bytes(pid: int) -> int:
+    import psutil
+
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0  # it has just ended
 
 
 def _read_head(path: Path) -> str:
@@ -107,49 +152,43 @@ def _read_head(path: Path) -> str:
         return ""
 
 
-def _result(
-    request: SmokeRequest,
-    stages: tuple[Stage, ...],
-    progress: ProgressReader,
-    completed: Completed,
-    faults: str,
-) -> SmokeResult:
-    ending = name_ending(completed.returncode)
-    all_stages = (*stages, SHUTDOWN) if progress.start else stages
-    results = tuple(
-        _stage_result(stage, progress, ending, completed, faults) for stage in all_stages
-    )
-    devices = [end.get("device") for end in progress.ends.values()]
-    python = progress.start.get("python")
+def _result(request: SmokeRequest, stages: tuple[StageResult, ...], trace: _Trace) -> SmokeResult:
+    devices = [end.get("device") for end in trace.progress.ends.values()]
     return SmokeResult(
         python=request.python,
-        python_version=python if isinstance(python, str) else None,
+        python_version=_text(trace.progress.start, "python") or None,
         device_asked=request.device,
         device=next((d for d in reversed(devices) if isinstance(d, str)), None),
-        stages=results,
-        ending=ending,
-        stopped_for=completed.stopped_for,
-        seconds=completed.seconds,
-        stdout=completed.stdout,
-        stderr=completed.stderr,
+        stages=stages,
+        ending=trace.ending,
+        stopped_for=trace.completed.stopped_for,
+        seconds=trace.completed.seconds,
+        stdout=trace.completed.stdout,
+        stderr=trace.completed.stderr,
+        oom=trace.oom,
     )
 
 
-def _stage_result(
-    stage: Stage, progress: ProgressReader, ending: Ending, completed: Completed, faults: str
-) -> StageResult:
+def _stage_result(request: SmokeRequest, stage: Stage, trace: _Trace) -> StageResult:
+    progress = trace.progress
     begin, end = progress.begins.get(stage.id), progress.ends.get(stage.id)
     before = _whole(begin, "rss_bytes")
     if end is not None:
         return _ended(stage, before, end)
     if begin is None:
-        reason = "the process had ended" if progress.start else "the interpreter did not start"
-        return StageResult(stage.id, stage.title, StageStatus.NOT_REACHED, reason=reason)
-    seconds = time.monotonic() - progress.since
-    if stage is SHUTDOWN and ending.returncode == 0:
-        return StageResult(stage.id, stage.title, StageStatus.OK, seconds, before)
-    error = _death(ending, completed, faults)
-    return StageResult(stage.id, stage.title, StageStatus.FAIL, seconds, before, error=error)
+        return StageResult(
+            stage.id, stage.title, StageStatus.NOT_REACHED, reason="the process had ended"
+        )
+    is_clean = stage is SHUTDOWN and trace.ending.returncode == 0
+    return StageResult(
+        stage.id,
+        stage.title,
+        StageStatus.OK if is_clean else StageStatus.FAIL,
+        seconds=trace.ended_at - progress.since,
+        rss_before_bytes=before,
+        rss_peak_bytes=trace.peaks.get(stage.id) or before,
+        error=None if is_clean else _death(trace, _limit_s(request, stage)),
+    )
 
 
 def _ended(stage: Stage, before: int | None, end: Mapping[str, Any]) -> StageResult:
@@ -185,19 +224,21 @@ def _raised(error: object) -> StageError:
     )
 
 
-def _death(ending: Ending, completed: Completed, faults: str) -> StageError:
+def _death(trace: _Trace, limit_s: float) -> StageError:
     """Why a stage that began did not end."""
-    frames = parse_faulthandler(faults) or parse_faulthandler(completed.stderr.text)
-    if completed.stopped_for or is_timeout_dump(faults):
-        over = completed.stopped_for or "its time limit"
-        text = "it cannot be ended: it hangs inside the kernel" if ending.returncode is None else ""
-        message = f"no end within {over}" + (f"; {text}" if text else "")
+    ending, completed = trace.ending, trace.completed
+    found = parse_faulthandler(trace.faults) or parse_faulthandler(completed.stderr.text)
+    frames = tuple(frame for frame in found if not frame.startswith(str(_CHILD.parent)))
+    if completed.stopped_for or is_timeout_dump(trace.faults):
+        message = f"it did not end within {completed.stopped_for or f'{limit_s:g} s'}"
+        if ending.returncode is None:
+            message += ", and cannot be ended: it hangs inside the kernel"
         return StageError(ErrorKind.HANG, "", message, frames=frames)
     if ending.signal:
-        return StageError(
-            ErrorKind.SIGNAL, ending.signal, f"the process {ending.text}", None, frames
-        )
-    return StageError(ErrorKind.EXIT, "", f"the process {ending.text} without a word", None, frames)
+        message = f"the process {ending.text}"
+        return StageError(ErrorKind.SIGNAL, ending.signal, message, frames=frames)
+    message = f"the process {ending.text} and left no result"
+    return StageError(ErrorKind.EXIT, "", message, frames=frames)
 
 
 def _whole(record: Mapping[str, Any] | None, key: str) -> int | None:

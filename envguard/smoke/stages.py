@@ -57,7 +57,7 @@ STAGES = (
     Stage("bfloat16", "bfloat16 step", "a training step in bfloat16 is right"),
     Stage("float16", "float16 step", "a training step in float16 is right"),
     Stage("matmul", "matrix product", "matrix products are exact (cuBLAS on a GPU)"),
-    Stage("convolution", "convolution", "convolutions are exact (cuDNN on a GPU)"),
+    Stage("convolution", "convolution", "convolutions are right (cuDNN on a GPU)"),
     Stage("attention", "attention", "scaled dot-product attention is right"),
     Stage("checkpoint", "save and load", "a checkpoint comes back equal from torch.load"),
 )

@@ -1,0 +1,233 @@
+"""Findings of a smoke test: what failed, in which way, and what it means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envguard.facts.environment import Accelerator
+from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.smoke.causes import find_cause
+from envguard.smoke.result import ErrorKind, SmokeResult, StageError, StageResult, StageStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envguard.smoke.words import Cause
+
+_CODES = {
+    ErrorKind.EXCEPTION: "SMK001",
+    ErrorKind.SIGNAL: "SMK002",
+    ErrorKind.HANG: "SMK003",
+    ErrorKind.NUMERICS: "SMK004",
+    ErrorKind.EXIT: "SMK006",
+    ErrorKind.DEVICE: "SMK008",
+}
+_WORDS_LIMIT = 400
+_LAST_LINES = 6
+
+
+def smoke_findings(result: SmokeResult) -> tuple[Finding, ...]:
+    """All findings: one for each way in which stages failed, or one that says all went well."""
+    if not result.is_started:
+        return (_not_started(result),)
+    failed = tuple(_failures(result))
+    if not failed and any(s.status is StageStatus.NOT_REACHED for s in result.stages):
+        return (_no_result(result),)
+    remarks = (*_skipped(result), *_other_vendor(result))
+    return (*(failed or (_passed(result),)), *remarks)
+
+
+def accelerator_of(result: SmokeResult) -> Accelerator:
+    """What the build drives, by its own word."""
+    if result.detail("import", "hip"):
+        return Accelerator.ROCM
+    if result.detail("import", "xpu"):
+        return Accelerator.XPU
+    return Accelerator.CUDA if result.detail("import", "cuda") else Accelerator.CPU
+
+
+def _torch_words(result: SmokeResult) -> str:
+    version = result.detail("import", "torch")
+    return f"torch {version}" if version else "torch"
+
+
+def _where(result: SmokeResult) -> str:
+    name = result.detail("cuda-init", "name")
+    if result.device is None:
+        return ""
+    is_named = name and result.device.startswith("cuda")
+    return f" on {result.device} ({name})" if is_named else f" on {result.device}"
+
+
+def _passed(result: SmokeResult) -> Finding:
+    count = sum(stage.status is StageStatus.OK for stage in result.stages)
+    words = _torch_words(result)
+    return Finding(
+        code="SMK000",
+        cause="smoke-passed",
+        status=Status.OK,
+        title=f"{words} passed {count} stages{_where(result)} in {result.seconds:.1f} s",
+        package="torch",
+        evidence=_subject_evidence(result),
+    )
+
+
+def _failures(result: SmokeResult) -> Iterator[Finding]:
+    """One finding for each failure; stages that failed with the same words are one."""
+    groups: dict[tuple[str, str], list[StageResult]] = {}
+    for stage in result.stages:
+        if stage.status is StageStatus.FAIL:
+            error = stage.error or StageError(ErrorKind.EXCEPTION, "", "")
+            groups.setdefault((error.type, error.message), []).append(stage)
+    for stages in groups.values():
+        yield _failure(result, stages)
+
+
+def _failure(result: SmokeResult, stages: list[StageResult]) -> Finding:
+    first = stages[0]
+    error = first.error or StageError(ErrorKind.EXCEPTION, "", "no words")
+    cause = find_cause(result, first)
+    details = (cause.detail, _place(error), _last_word(result, error))
+    names = ", ".join(stage.id for stage in stages)
+    return Finding(
+        code=_code(error, cause),
+        cause=cause.slug,
+        status=Status.FAIL,
+        title=_title(result, names, error, cause),
+        detail=" ".join(filter(None, details)),
+        package="torch",
+        evidence=(*_error_evidence(result, names, error), *_subject_evidence(result)),
+        remedy=Remedy(cause.remedy) if cause.remedy else None,
+    )
+
+
+def _code(error: StageError, cause: Cause) -> str:
+    return "SMK007" if cause.slug == "torch-missing" else _CODES[error.kind]
+
+
+def _place(error: StageError) -> str:
+    """The innermost frame; all of them are in the evidence."""
+    if not error.frames:
+        return ""
+    first_is_innermost = error.kind in {ErrorKind.SIGNAL, ErrorKind.HANG, ErrorKind.EXIT}
+    return f"Innermost frame: {error.frames[0 if first_is_innermost else -1]}."
+
+
+def _last_word(result: SmokeResult, error: StageError) -> str:
+    if error.kind not in {ErrorKind.SIGNAL, ErrorKind.EXIT}:
+        return ""
+    lines = [line.strip() for line in result.stderr.text.splitlines() if line.strip()]
+    return f"Last line on stderr: {lines[-1][:_WORDS_LIMIT]}" if lines else ""
+
+
+def _title(result: SmokeResult, names: str, error: StageError, cause: Cause) -> str:
+    first_line = error.message.strip().partition("\n")[0][:_WORDS_LIMIT]
+    if cause.slug == "torch-missing":
+        return f"torch is not installed in {result.python}"
+    match error.kind:
+        case ErrorKind.EXCEPTION:
+            return f"{names}: {error.type}: {first_line}".rstrip(": ")
+        case ErrorKind.SIGNAL | ErrorKind.HANG | ErrorKind.EXIT:
+            return f"{names}: {first_line}"
+        case ErrorKind.NUMERICS:
+            return f"{names}: wrong numbers: {first_line}"
+        case ErrorKind.DEVICE:
+            return f"{names}: {result.device_asked} is not available: {first_line}"
+
+
+def _error_evidence(result: SmokeResult, names: str, error: StageError) -> Iterator[Evidence]:
+    yield Evidence("smoke.stage", names, "smoke")
+    if error.type:
+        fact = "smoke.signal" if error.kind is ErrorKind.SIGNAL else "smoke.exception"
+        yield Evidence(fact, error.type, "smoke")
+    if error.message:
+        yield Evidence("smoke.message", error.message.strip()[:2000], "smoke")
+    origin = "faulthandler" if error.kind in {ErrorKind.SIGNAL, ErrorKind.HANG} else "traceback"
+    for number, frame in enumerate(error.frames):
+        yield Evidence(f"smoke.frame[{number}]", frame, origin)
+    if error.kind in {ErrorKind.SIGNAL, ErrorKind.HANG, ErrorKind.EXIT}:
+        yield from _last_words(result)
+
+
+def _last_words(result: SmokeResult) -> Iterator[Evidence]:
+    lines = [line.strip() for line in result.stderr.text.splitlines() if line.strip()]
+    if lines:
+        yield Evidence("smoke.stderr", "\n".join(lines[-_LAST_LINES:])[:2000], "stderr")
+
+
+def _subject_evidence(result: SmokeResult) -> tuple[Evidence, ...]:
+    pairs = (
+        ("torch.version", result.detail("import", "torch")),
+        ("torch.cuda", result.detail("import", "cuda")),
+        ("smoke.device", result.device),
+        ("gpu.name", result.detail("cuda-init", "name")),
+        ("gpu.capability", result.detail("cuda-init", "capability")),
+    )
+    return tuple(Evidence(fact, value, "smoke") for fact, value in pairs if value)
+
+
+def _end_words(result: SmokeResult) -> str:
+    if result.stopped_for:
+        return f"was ended after {result.stopped_for}"
+    return result.ending.text
+
+
+def _not_started(result: SmokeResult) -> Finding:
+    ended = _end_words(result)
+    return Finding(
+        code="SMK005",
+        cause="smoke-could-not-start",
+        status=Status.UNKNOWN,
+        title=f"{result.python} did not run the smoke test: it {ended}",
+        detail="It is no Python 3.8 or later, or breaks before the first statement.",
+        evidence=tuple(_last_words(result)),
+        remedy=Remedy("name a Python interpreter with --python"),
+    )
+
+
+def _no_result(result: SmokeResult) -> Finding:
+    ended = _end_words(result)
+    return Finding(
+        code="SMK006",
+        cause="smoke-no-result",
+        status=Status.UNKNOWN,
+        title=f"the smoke test broke off between two stages: {result.python} {ended}",
+        evidence=tuple(_last_words(result)),
+    )
+
+
+def _skipped(result: SmokeResult) -> Iterator[Finding]:
+    for stage in result.stages:
+        if stage.status is not StageStatus.SKIP:
+            continue
+        if stage.id != "cuda-init":
+            title = f"{stage.id} was skipped: {stage.reason}"
+            yield Finding("SMK011", "smoke-stage-skipped", Status.SKIP, title)
+        elif result.detail("import", "cuda") and result.device_asked.text != "cpu":
+            yield Finding(
+                code="SMK009",
+                cause="no-gpu-visible",
+                status=Status.WARN,
+                title=f"{_torch_words(result)} is a CUDA build, but the stages ran on the CPU",
+                detail=stage.reason,
+                package="torch",
+                evidence=_subject_evidence(result),
+                remedy=Remedy(
+                    "install the NVIDIA driver, or start the container with its GPUs "
+                    "(--gpus all); `--device cuda:0` makes this a failure"
+                ),
+            )
+
+
+def _other_vendor(result: SmokeResult) -> Iterator[Finding]:
+    accelerator = accelerator_of(result)
+    if accelerator not in {Accelerator.CUDA, Accelerator.CPU}:
+        yield Finding(
+            code="SMK010",
+            cause="other-accelerator",
+            status=Status.UNKNOWN,
+            title=f"{_torch_words(result)} is a build for {accelerator.value}",
+            detail="envguard judges NVIDIA and CPU builds; only the CPU part was run.",
+            package="torch",
+            evidence=_subject_evidence(result),
+        )
