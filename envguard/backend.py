@@ -151,6 +151,8 @@ def _judge_build(
         reasons.extend(_glibc_reasons(build, machine))
         if build.backend.cuda is None:
             continue
+        if machine.gpus == () and wish.backend is None:
+            reasons.append("the machine has no NVIDIA GPU")
         fit = grade_driver(machine.driver, machine.host, build.backend.cuda, matrix.drivers)
         grade = max(grade, fit.grade, key=_GRADE_ORDER.index)
         reasons.extend(_driver_reasons(build, fit, machine, exact_only=wish.exact_only))
@@ -208,6 +210,15 @@ def _code_reason(build: TorchBuildRow, gpu: Gpu, grade: DriverGrade) -> tuple[st
     return f"no code for {label}, compute capability {gpu.capability} (has {listed})", False
 
 
+_DRIVER_WORDS = {
+    DriverGrade.EXACT: "the driver serves it fully",
+    DriverGrade.SAME_MAJOR: "the driver serves it through minor-version compatibility",
+    DriverGrade.FORWARD_COMPAT: "the compatibility libcuda serves it",
+    DriverGrade.UNKNOWN: "the driver is not known",
+    DriverGrade.NO: "the driver does not serve it",
+}
+
+
 def _why(build: TorchBuildRow, grade: DriverGrade, machines: tuple[Machine, ...]) -> str:
     if build.backend.cuda is None:
         return f"torch {build.version} for the CPU"
@@ -219,15 +230,7 @@ def _why(build: TorchBuildRow, grade: DriverGrade, machines: tuple[Machine, ...]
         if capabilities
         else f"is built for CUDA {build.backend.cuda}"
     )
-    match grade:
-        case DriverGrade.EXACT:
-            driver = "the driver serves it fully" if machines else "no machine was named"
-        case DriverGrade.SAME_MAJOR:
-            driver = "the driver serves it through minor-version compatibility"
-        case DriverGrade.FORWARD_COMPAT:
-            driver = "the compatibility libcuda serves it"
-        case DriverGrade.UNKNOWN | DriverGrade.NO:
-            driver = "the driver is not known"
+    driver = _DRIVER_WORDS[grade] if machines else "no machine was named"
     return f"torch {build.version} from {build.backend.label} {code}; {driver}"
 
 

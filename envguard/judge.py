@@ -13,7 +13,7 @@ from envguard.checks import CAUSE_ORDER, run_checks
 from envguard.facts.environment import Manager
 from envguard.facts.findings import Remedy, Status
 from envguard.facts.report import Recommendation, Report, make_report
-from envguard.matrix.complete import complete_facts
+from envguard.matrix.complete import complete_facts, possible_platforms
 from envguard.matrix.fit import DriverGrade
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def judge(
     candidate = _recommend(completed, findings, matrix, options)
     recommended = None
     if candidate is not None:
-        recommended = _recommendation(candidate, completed.environment, matrix, torch_index)
+        recommended = _recommendation(candidate, completed, matrix, torch_index)
         findings = tuple(_with_remedy(finding, recommended) for finding in findings)
     return make_report(
         "check",
@@ -82,9 +82,9 @@ def _recommend(
     failing = {f.cause for f in findings if f.status is Status.FAIL}
     if torch is not None and not failing & _CURED_BY_ANOTHER_BUILD:
         return None
-    platform = machine.host.platform
-    if platform is None or (machine.gpus is None and not machine.driver.version):
+    if machine.gpus is None and machine.driver.version is None and machine.driver.cuda is None:
         return None
+    platform = possible_platforms(machine)[0]
     interpreter = environment.interpreter if environment else None
     wish = Wish(
         platform=platform,
@@ -97,11 +97,14 @@ def _recommend(
 
 
 def _recommendation(
-    candidate: Candidate, environment: Environment | None, matrix: Matrix, torch_index: str
+    candidate: Candidate, facts: Facts, matrix: Matrix, torch_index: str
 ) -> Recommendation:
+    environment = facts.environment
     build = candidate.build
     url = matrix.torch.index_url(build.backend, torch_index)
     why = candidate.why
+    if facts.machine.host.platform is None:
+        why += f" (for {build.platform}: the platform is not stated)"
     if candidate.grade is DriverGrade.UNKNOWN:
         row = matrix.drivers.major_floor(build.backend.cuda.major) if build.backend.cuda else None
         why += f", it has to be at least {row.linux}" if row else ""

@@ -10,6 +10,7 @@ from envguard.checks.context import torch_words as words
 from envguard.facts.environment import Accelerator, TorchBuild
 from envguard.facts.findings import Evidence, Finding, Remedy, Source, Status
 from envguard.facts.versions import CodeTarget, CudaVersion
+from envguard.matrix.complete import possible_platforms
 from envguard.matrix.fit import CodeFit, CodeGrade, grade_code, grade_driver
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from envguard.facts.facts import Facts
     from envguard.facts.machine import Gpu
     from envguard.matrix.loader import Matrix
+    from envguard.matrix.rows import TorchBuildRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,45 +42,59 @@ class _Code:
         return (*torch_evidence(self.torch), Evidence("torch.targets", listed, self.origin))
 
 
-def _code_of(facts: Facts, matrix: Matrix) -> _Code | None:
+def _codes_of(facts: Facts, matrix: Matrix) -> tuple[_Code, ...]:
+    """What the build contains: one entry, or one per platform that the machine can be."""
     torch = facts.environment.torch if facts.environment else None
     if torch is None or torch.accelerator is not Accelerator.CUDA or torch.cuda is None:
-        return None
+        return ()
     if torch.targets is not None:
-        return _Code(torch, torch.cuda, torch.targets, True, True, torch.origin.value, None)
-    platform, backend = facts.machine.host.platform, torch.backend
-    if platform is None or backend is None or torch.version is None:
-        return _Code(torch, torch.cuda, None, False, False, "matrix", None)
-    row = matrix.torch.build(torch.version, backend, platform)
-    if row is None or torch.version.is_devrelease:
-        return _Code(torch, torch.cuda, None, False, False, "matrix", None)
-    firm = row.provenance.is_firm
-    known = row.is_ptx_known
-    return _Code(torch, torch.cuda, row.targets, known, firm, "matrix", row.provenance.source)
+        return (_Code(torch, torch.cuda, torch.targets, True, True, torch.origin.value, None),)
+    nothing = _Code(torch, torch.cuda, None, False, False, "matrix", None)
+    if torch.backend is None or torch.version is None or torch.version.is_devrelease:
+        return (nothing,)
+    rows = [
+        row
+        for platform in possible_platforms(facts.machine)
+        if (row := matrix.torch.build(torch.version, torch.backend, platform)) is not None
+    ]
+    return tuple(_code_of_row(torch, torch.cuda, row) for row in rows) or (nothing,)
+
+
+def _code_of_row(torch: TorchBuild, cuda: CudaVersion, row: TorchBuildRow) -> _Code:
+    firm, source = row.provenance.is_firm, row.provenance.source
+    return _Code(torch, cuda, row.targets, row.is_ptx_known, firm, "matrix", source)
 
 
 def check_code_for_gpus(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
     """Machine code or usable PTX for the compute capability of every selected GPU."""
-    code = _code_of(facts, matrix)
+    codes = _codes_of(facts, matrix)
     gpus = facts.machine.selected_gpus
-    if code is None or not gpus:
+    if not codes or not gpus:
         return
-    driver = grade_driver(facts.machine.driver, facts.machine.host, code.cuda, matrix.drivers)
+    cuda = codes[0].cuda
+    driver = grade_driver(facts.machine.driver, facts.machine.host, cuda, matrix.drivers)
     fits: dict[CodeGrade, list[tuple[Gpu, CodeFit]]] = {}
     for gpu in gpus:
-        fit = _fit_of(code, gpu, driver.grade.can_jit)
+        fit = _agreed_fit(codes, gpu, driver.grade.can_jit)
         fits.setdefault(fit.grade, []).append((gpu, fit))
     some_run = any(grade.runs for grade in fits)
     for grade, pairs in fits.items():
-        yield _finding_of(facts, code, grade, pairs, some_run=some_run)
+        yield _finding_of(facts, codes[0], grade, pairs, some_run=some_run)
 
 
-def _fit_of(code: _Code, gpu: Gpu, can_jit: bool | None) -> CodeFit:
+def _agreed_fit(codes: tuple[_Code, ...], gpu: Gpu, can_jit: bool | None) -> CodeFit:
+    """The fit that every possible platform agrees on, else unknown."""
     if gpu.capability is None:
         return CodeFit(CodeGrade.UNKNOWN)
-    return grade_code(
-        code.targets, gpu.capability, code.cuda, can_jit=can_jit, is_ptx_known=code.is_ptx_known
-    )
+    fits = [
+        grade_code(
+            code.targets, gpu.capability, code.cuda, can_jit=can_jit, is_ptx_known=code.is_ptx_known
+        )
+        for code in codes
+    ]
+    if len({fit.grade for fit in fits}) > 1 and len({fit.grade.runs for fit in fits}) > 1:
+        return CodeFit(CodeGrade.UNKNOWN)
+    return fits[0]
 
 
 def _finding_of(

@@ -105,6 +105,7 @@ def _run(arguments: list[str]) -> int:
 
 def _usage_words(err: BaseException) -> tuple[str, str]:
     message = err.format_message() if hasattr(err, "format_message") else str(err)
+    message = message.replace("Value error, ", "")  # pydantic's prefix, which says nothing
     context = getattr(err, "ctx", None)
     hint = f"see `{context.command_path} --help`" if context is not None else ""
     return message.rstrip("."), hint

@@ -1,4 +1,4 @@
-"""Fill in what the tables derive: a GPU's capability from its name, a pin's CUDA from its origin."""
+"""Fill in what the tables derive: a capability from a name, a CUDA release from an origin."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from envguard.facts.environment import Accelerator, BuildOrigin
 from envguard.facts.gaps import Gap, GapReason
-from envguard.facts.machine import Reading
+from envguard.facts.machine import OperatingSystem, Platform, Reading
 
 if TYPE_CHECKING:
     from envguard.facts.environment import Environment, TorchBuild
     from envguard.facts.facts import Facts
-    from envguard.facts.machine import Gpu, Machine, Platform
+    from envguard.facts.machine import Gpu, Machine
     from envguard.facts.versions import Backend, ComputeCapability
     from envguard.matrix.loader import Matrix
 
@@ -31,7 +31,8 @@ def complete_facts(facts: Facts, matrix: Matrix) -> Facts:
     machine, gaps = complete_machine(facts.machine, matrix)
     environment = facts.environment
     if environment is not None and environment.torch is not None:
-        environment = _complete_torch(environment, environment.torch, machine.host.platform, matrix)
+        platforms = possible_platforms(machine)
+        environment = _complete_torch(environment, environment.torch, platforms, matrix)
     return replace(facts, machine=machine, environment=environment, gaps=(*facts.gaps, *gaps))
 
 
@@ -78,12 +79,32 @@ def capability_of(name: str, matrix: Matrix) -> tuple[ComputeCapability | None, 
             return None, f"{name!r} was sold with several compute capabilities: {listed}"
 
 
+def possible_platforms(machine: Machine) -> tuple[Platform, ...]:
+    """The platforms that this machine can be: one where it is stated, else what is left.
+
+    A driver version of three parts is a Linux one: Windows drivers have two.
+    """
+    if machine.host.platform is not None:
+        return (machine.host.platform,)
+    linux = (
+        Platform(OperatingSystem.LINUX, "x86_64"),
+        Platform(OperatingSystem.LINUX, "aarch64"),
+    )
+    version = machine.driver.version
+    if machine.host.is_wsl or machine.host.glibc or (version and len(version.release) > 2):
+        return linux
+    return (*linux, Platform(OperatingSystem.WINDOWS, "x86_64"))
+
+
 def _complete_torch(
-    environment: Environment, torch: TorchBuild, platform: Platform | None, matrix: Matrix
+    environment: Environment,
+    torch: TorchBuild,
+    platforms: tuple[Platform, ...],
+    matrix: Matrix,
 ) -> Environment:
     if torch.accelerator is not None:
         return environment
-    backend = _backend_of(torch, platform, matrix)
+    backend = _backend_of(torch, platforms, matrix)
     if backend is None:
         return environment
     accelerator = Accelerator.CUDA if backend.cuda else Accelerator.CPU
@@ -91,14 +112,18 @@ def _complete_torch(
     return replace(environment, torch=completed)
 
 
-def _backend_of(torch: TorchBuild, platform: Platform | None, matrix: Matrix) -> Backend | None:
+def _backend_of(
+    torch: TorchBuild, platforms: tuple[Platform, ...], matrix: Matrix
+) -> Backend | None:
     """What a version without a stated CUDA is: PyPI's build, where PyPI is where it comes from.
 
     A wheel from PyPI carries no local label, so its absence points to PyPI for a pin and a lock;
     for installed metadata it is the likeliest origin, and findings say that it was derived.
+    Several possible platforms have to agree.
     """
-    if torch.version is None or torch.version.local is not None or platform is None:
+    if torch.version is None or torch.version.local is not None:
         return None
     if torch.origin is BuildOrigin.VERSION_FILE or torch.index_url is not None:
         return None
-    return matrix.torch.pypi_backend(torch.version, platform)
+    backends = {matrix.torch.pypi_backend(torch.version, platform) for platform in platforms}
+    return backends.pop() if len(backends) == 1 else None
