@@ -1,12 +1,18 @@
 # Runs in a child of envguard's own interpreter, isolated and without site; no envguard import.
-"""Loads the user-mode driver as torch would and asks for its CUDA version: one JSON object."""
+"""Loads the user-mode driver as torch would and asks for its CUDA version: a Python dict.
+
+The last line counts. A literal instead of JSON: importing json and typing would double the
+start-up of this child.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import json
 import sys
-from typing import Any
+
+TYPE_CHECKING = False  # typing's own would import it
+if TYPE_CHECKING:
+    from typing import Any
 
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _INTEGRATED = 18  # CU_DEVICE_ATTRIBUTE_INTEGRATED
@@ -100,13 +106,13 @@ def main(wants_init: bool) -> None:
         answer["path"] = _library_path()
         _version(library, answer)
         if wants_init or _is_compat(answer["path"]):
-            sys.stdout.write(json.dumps(answer) + "\n")
+            sys.stdout.write(ascii(answer) + "\n")
             sys.stdout.flush()  # the version survives a cuInit that hangs or crashes
             try:
                 _devices(library, answer)
             except AttributeError as err:
                 answer["error"] = str(err)
-    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.write(ascii(answer) + "\n")
 
 
 if __name__ == "__main__":

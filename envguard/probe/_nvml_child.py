@@ -1,39 +1,49 @@
 # Runs in a child of envguard's own interpreter, isolated and without site; no envguard import.
-"""Asks NVML about the driver and the GPUs: one JSON object per line, the driver's first.
+"""Asks NVML about the driver and the GPUs: one Python dict per line, the driver's first.
 
 A line per GPU, so that what was read survives a driver that hangs or crashes at the next GPU.
+Literals instead of JSON: importing json and typing would double the start-up of this child.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 import sys
-import types
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # typing's own would import it
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
-Record = dict[str, Any]
+    Record = dict[str, Any]
+
 _UNREADABLE = -1  # in place of an NVML code: the value could not be decoded
+_FUNCTION_NOT_FOUND = 13
 _EMPTY_SLOTS = (2, 3, 6)  # INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND: no MIG device there
 
 
 def _say(kind: str, record: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps({"kind": kind, **record}) + "\n")
+    sys.stdout.write(ascii({"kind": kind, **record}) + "\n")
     sys.stdout.flush()
 
 
 def _load(folder: str) -> Any:
-    """Import pynvml from its folder, without the modules that it imports and never uses here."""
+    """Import pynvml from its folder; ctypes.util, 10 ms that it never needs, stays out."""
     sys.path.append(folder)
-    util = types.ModuleType("ctypes.util")
-    util.find_library = lambda name: None  # type: ignore[attr-defined]  # 10 ms of imports saved
+    util = type(sys)("ctypes.util")
+    util.find_library = _find_library  # type: ignore[attr-defined]  # a module made here
     sys.modules["ctypes.util"] = util
     import pynvml
 
     return pynvml
+
+
+def _find_library(name: str) -> str | None:
+    """The real function, imported if ever called."""
+    del sys.modules["ctypes.util"]
+    from ctypes.util import find_library
+
+    return find_library(name)
 
 
 def _ask(nvml: Any, record: Record, name: str, call: Callable[[], Any]) -> Any:
@@ -42,6 +52,8 @@ def _ask(nvml: Any, record: Record, name: str, call: Callable[[], Any]) -> Any:
         value = call()
     except nvml.NVMLError as err:
         record["errors"][name] = err.value
+    except AttributeError:  # a module pynvml that is older than the call
+        record["errors"][name] = _FUNCTION_NOT_FOUND
     except UnicodeDecodeError:
         record["errors"][name] = _UNREADABLE
     else:

@@ -6,20 +6,20 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from envguard.facts.gaps import GapReason
+from envguard.probe.pipes import Pipes, pipes_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _OUTPUT_LIMIT = 8 * 1024 * 1024
-_CHUNK = 65536
 _POLL_S = 0.05
+_DRAIN_TRIES = 256  # of 64 KiB each, above the output limit
 _REAP_S = 1.0
 _WINDOWS_FATAL = 0x80000000
 
@@ -52,41 +52,18 @@ class ChildResult:
         return next((line for line in reversed(lines) if line), "")
 
 
-class _Pipe:
-    """Drains one pipe in a thread, so that neither a full nor an inherited pipe blocks us."""
-
-    def __init__(self, stream: IO[bytes], limit: int) -> None:
-        self.is_full = False
-        self._chunks: list[bytes] = []
-        self._stream = stream
-        self._limit = limit
-        self.thread = threading.Thread(target=self._drain, daemon=True)
-        self.thread.start()
-
-    def _drain(self) -> None:
-        size = 0
-        while chunk := os.read(self._stream.fileno(), _CHUNK):
-            self._chunks.append(chunk[: self._limit - size])
-            size += len(chunk)
-            if size > self._limit:
-                self.is_full = True
-                break
-
-    def text(self) -> str:
-        """What arrived so far."""
-        return b"".join(self._chunks).decode("utf-8", "replace")
-
-    def close(self) -> None:
-        """Close the stream, unless a descendant still holds the other end open."""
-        if not self.thread.is_alive():
-            self._stream.close()
-
-
 class Child:
     """A started program; :meth:`collect` waits for its end, for a limited time.
 
     It has no standard input and its own process group, which is killed as a whole when the
     time is up or the output limit is passed.
+
+    Args:
+        argv: The program and its arguments.
+        environ: All its environment variables.
+        timeout_s: Seconds from now.
+        limit: Bytes that it may write to each of stdout and stderr.
+        pipes: How its output is read; None is as the system needs it.
     """
 
     def __init__(
@@ -96,21 +73,21 @@ class Child:
         environ: Mapping[str, str],
         timeout_s: float,
         limit: int = _OUTPUT_LIMIT,
+        pipes: type[Pipes] | None = None,
     ) -> None:
-        self._program = Path(argv[0]).name  # pathlib adds nothing here
+        self._program = Path(argv[0]).name
         self._timeout_s = timeout_s
         self._deadline = time.monotonic() + timeout_s
         self._limit = limit
         self._error: OSError | ValueError | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._pipes: tuple[_Pipe, ...] = ()
         try:
             self._process = _popen(argv, environ)
         except (OSError, ValueError) as err:  # ValueError: a NUL byte in an argument
             self._error = err
-        else:
-            streams = (self._process.stdout, self._process.stderr)
-            self._pipes = tuple(_Pipe(stream, limit) for stream in streams if stream)
+            return
+        streams = [s for s in (self._process.stdout, self._process.stderr) if s]
+        self._pipes = (pipes or pipes_kind())(streams, limit)
 
     def collect(self) -> ChildResult:
         """Wait for the end and say how it was; never raises, never waits beyond the limit."""
@@ -119,17 +96,16 @@ class Child:
         problem = self._wait(self._process)
         if problem is not None:
             _kill_group(self._process)
-        self._join()
+        self._drain(self._process)
         status = _reap(self._process)
         reason, detail = problem or _judge(status)
-        texts = [pipe.text() for pipe in self._pipes]
-        for pipe in self._pipes:
-            pipe.close()
+        stdout, stderr = self._pipes.texts()
+        self._pipes.close()
         return ChildResult(
             program=self._program,
             status=None if problem else status,
-            stdout=texts[0],
-            stderr=texts[1],
+            stdout=stdout,
+            stderr=stderr,
             reason=reason,
             detail=f"{self._program} {detail}" if detail else "",
         )
@@ -145,36 +121,31 @@ class Child:
         return ChildResult(self._program, None, reason=reason, detail=detail)
 
     def _wait(self, process: subprocess.Popen[bytes]) -> tuple[GapReason, str] | None:
-        """Wait for the pipes to close; the reason why the child must be killed, or None."""
-        while any(pipe.thread.is_alive() for pipe in self._pipes):
-            remaining = self._deadline - time.monotonic()
-            if remaining <= 0 and process.poll() is None:
-                return GapReason.TIMED_OUT, f"gave no answer within {self._timeout_s:g} s"
-            for pipe in self._pipes:
-                pipe.thread.join(max(0.0, min(remaining, _POLL_S)))
+        """Wait for the child's end; the reason why it must be killed, or None."""
+        late = GapReason.TIMED_OUT, f"gave no answer within {self._timeout_s:g} s"
+        while self._pipes.pump(min(_POLL_S, self._deadline - time.monotonic())):
+            if self._pipes.is_full:
+                return GapReason.UNREADABLE, f"wrote more than {self._limit} bytes"
             if process.poll() is not None:
                 return None  # a descendant may hold the pipes open; it is not waited for
-            if any(pipe.is_full for pipe in self._pipes):
-                return GapReason.UNREADABLE, f"wrote more than {self._limit} bytes"
-        return self._wait_closed(process)
-
-    def _wait_closed(self, process: subprocess.Popen[bytes]) -> tuple[GapReason, str] | None:
-        if any(pipe.is_full for pipe in self._pipes):
+            if time.monotonic() >= self._deadline:
+                return late
+        if self._pipes.is_full:
             return GapReason.UNREADABLE, f"wrote more than {self._limit} bytes"
         try:
             process.wait(max(0.0, self._deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            return GapReason.TIMED_OUT, f"gave no answer within {self._timeout_s:g} s"
+            return late
         return None
 
-    def _join(self) -> None:
+    def _drain(self, process: subprocess.Popen[bytes]) -> None:
         """Take what the pipes still hold; end descendants that keep them open."""
-        for pipe in self._pipes:
-            pipe.thread.join(_POLL_S)
-        if self._process and any(pipe.thread.is_alive() for pipe in self._pipes):
-            _kill_group(self._process)
-            for pipe in self._pipes:
-                pipe.thread.join(_POLL_S)
+        for _ in range(_DRAIN_TRIES):
+            if not self._pipes.pump(0.0):
+                return
+        if self._pipes.pump(_POLL_S):
+            _kill_group(process)
+            self._pipes.pump(_POLL_S)
 
 
 def _popen(argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from envguard.facts.gaps import Gap, GapReason
@@ -14,12 +13,12 @@ from envguard.probe.source import (
     driver_version_of_file,
     read_driver,
     read_gpus,
+    read_literal,
 )
 
 if TYPE_CHECKING:
     from envguard.probe.child import Child, ChildResult
 
-    pass
 
 PROBE = "libcuda"
 
@@ -54,11 +53,8 @@ def parse_libcuda(result: ChildResult) -> Said:
 
 def _last_answer(text: str) -> dict[str, Any]:
     for line in reversed(text.splitlines()):
-        try:
-            answer = json.loads(line)
-        except ValueError:
-            continue  # a line cut short by a crash
-        if isinstance(answer, dict):
+        answer = read_literal(line)
+        if answer:
             return answer
     return {}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +15,12 @@ from envguard.probe.source import (
     driver_version_or_none,
     read_driver,
     read_gpus,
+    read_literal,
 )
 
 if TYPE_CHECKING:
     from envguard.probe.child import Child, ChildResult
 
-    pass
 
 PROBE = "nvml"
 _NOT_SUPPORTED = 3
@@ -115,11 +114,8 @@ def parse_nvml(result: ChildResult) -> Said:
 def _records(text: str) -> list[dict[str, Any]]:
     records = []
     for line in text.splitlines():
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue  # a line cut short by a crash
-        if isinstance(record, dict):
+        record = read_literal(line)
+        if record:
             records.append(record)
     return records
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field
+from typing import Any
 
 from envguard.facts.gaps import Gap
 from envguard.facts.machine import Driver, Gpu, Reading
@@ -52,6 +54,15 @@ def read_gpus(gpus: tuple[Gpu, ...], probe: str) -> tuple[Reading, ...]:
         if getattr(gpu, name) is not None
     ]
     return (count, *words)
+
+
+def read_literal(line: str) -> dict[str, Any]:
+    """A dict that a child of ours wrote as a Python literal; empty for a line cut short."""
+    try:
+        value = ast.literal_eval(line)
+    except (ValueError, SyntaxError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def driver_version_or_none(text: object) -> DriverVersion | None:
