@@ -25,6 +25,9 @@ def check(
     source: Annotated[
         str | None, typer.Option("--from", help="A facts document; - is standard input.")
     ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep/--no-deep", help="Also read the installed machine code.")
+    ] = True,
     require_gpu: Annotated[
         bool, typer.Option("--require-gpu", help="No usable GPU is a failure.")
     ] = False,

@@ -1,0 +1,1 @@
+"""Ratios measured side by side in one run; none of them is a test."""
