@@ -9,6 +9,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+# Lists that are written as one text of words: reading them is on every command's path.
+_WORDS = frozenset(
+    {
+        "aliases",
+        "also",
+        "backends",
+        "build_tags",
+        "more_pythons",
+        "pythons",
+        "rocm",
+        "source",
+        "tags",
+        "targets",
+        "torch",
+        "torchaudio",
+        "torchvision",
+        "unknown",
+        "unverified",
+    }
+)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -45,6 +65,12 @@ def _key(name: str) -> str:
     return name if _BARE_KEY.fullmatch(name) else json.dumps(name)
 
 
+def _field(name: str, value: object) -> str:
+    if name in _WORDS and isinstance(value, list):
+        return _value(" ".join(value))
+    return _value(value)
+
+
 def _value(value: object) -> str:
     match value:
         case bool():
@@ -56,6 +82,6 @@ def _value(value: object) -> str:
         case list() | tuple():
             return f"[{', '.join(map(_value, value))}]"
         case dict():
-            return f"{{ {', '.join(f'{_key(k)} = {_value(v)}' for k, v in value.items())} }}"
+            return f"{{ {', '.join(f'{_key(k)} = {_field(k, v)}' for k, v in value.items())} }}"
         case _:
             raise TypeError(f"{type(value).__name__} has no place in a table")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.version import Version
 
 from scripts.matrix_format import render_table
-from scripts.matrix_torch import PLATFORMS
+from scripts.matrix_torch import PLATFORMS, merge_rows
 
 if TYPE_CHECKING:
     from scripts.matrix_words import Words
@@ -36,6 +36,7 @@ def derive_libs(facts: Row, words: Words) -> str:
             (dict(row) for row in words.data["cuda_match"]),
             key=lambda row: (row["package"], Version(row.get("since", "0"))),
         ),
+        "wheel_tag": merge_rows(_wheel_tags(facts, words)),
         "fatbin": _fatbins(facts, words),
         "other_vendor": _other_vendors(facts, words),
     }
@@ -95,6 +96,21 @@ def _companions(facts: Row, words: Words) -> list[Row]:
         }
         rows.append(row)
     return sorted(rows, key=lambda row: (row["package"], Version(row["version"])))
+
+
+def _wheel_tags(facts: Row, words: Words) -> list[Row]:
+    rows = []
+    for fact in facts["torch"]:
+        for name, tags in fact["pypi_platform_tag"].items():
+            if name == "source":
+                continue
+            row: Row = {"torch": [fact["version"]], "platform": PLATFORMS[name], "tags": tags}
+            if name == "linux_x86_64" and "pypi_build_tags" in fact["abi"]:
+                row["build_tags"] = fact["abi"]["pypi_build_tags"]
+            row["source"] = words.sources_of(fact["pypi_platform_tag"]["source"])
+            row["confidence"] = "metadata"
+            rows.append(row)
+    return rows
 
 
 def _fatbins(facts: Row, words: Words) -> list[Row]:

@@ -39,8 +39,8 @@ def derive_torch(facts: Row, words: Words) -> str:
     """
     arrays = {
         "release": [_release(fact, words) for fact in facts["torch"]],
-        "pypi": _merge(_wheels(facts["torch"], words)),
-        "index": _merge(_index(facts["torch"], words)),
+        "pypi": merge_rows(_wheels(facts["torch"], words)),
+        "index": merge_rows(_index(facts["torch"], words)),
         "exception": sort_builds([dict(row) for row in words.data["exception"]]),
         "build": sort_builds([_build(fact, words) for fact in facts["arch"]]),
     }
@@ -90,15 +90,11 @@ def _wheels(releases: Iterable[Row], words: Words) -> list[Row]:
                 "backend": fact["pypi"].get(name, "cpu"),
                 "pythons": pythons,
             }
-            if name in fact["pypi_platform_tag"]:
-                row["tags"] = fact["pypi_platform_tag"][name]
             sources = fact["pypi"]["source"]
             if f"{name}_min_glibc" in abi:
                 row["glibc"] = abi[f"{name}_min_glibc"]
                 row["cxx11_abi"] = abi[f"{name}_cxx11_abi"] == 1
                 sources = f"{sources}; {abi['source']}"
-            if name == "linux_x86_64" and "pypi_build_tags" in abi:
-                row["build_tags"] = abi["pypi_build_tags"]
             row["source"] = words.sources_of(sources)
             row["confidence"] = "binary" if "glibc" in row else "metadata"
             rows.append(row)
@@ -170,7 +166,7 @@ def _build(fact: Row, words: Words) -> Row:
     return row
 
 
-def _merge(rows: list[Row]) -> list[Row]:
+def merge_rows(rows: list[Row]) -> list[Row]:
     """Join rows that differ in the release alone."""
     merged: dict[str, Row] = {}
     for row in rows:

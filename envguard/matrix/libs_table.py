@@ -235,7 +235,7 @@ def _read_code(row: Row) -> MachineCode:
 def _read_vendors(row: Row) -> OtherVendors:
     return OtherVendors(
         row.value("torch", Version),
-        row.texts("rocm") if row.has("rocm") else (),
+        row.words("rocm") if row.has("rocm") else (),
         {"yes": True, "no": False}.get(row.text("xpu")),
         row.provenance(),
     )

@@ -16,9 +16,6 @@ from envguard.matrix.torch_rows import (
     TargetRow,
     WheelRow,
     read_exception,
-    read_index,
-    read_targets,
-    read_wheel,
     spread,
     spread_builds,
 )
@@ -43,9 +40,9 @@ class TorchTable:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self._wheels = spread(document, "pypi", read_wheel)
-        self._index = spread(document, "index", read_index)
-        self._targets = spread_builds(document, "build", read_targets)
+        self._wheels = spread(document, "pypi", WheelRow)
+        self._index = spread(document, "index", IndexRow)
+        self._targets = spread_builds(document, "build", TargetRow)
         self._exceptions = spread_builds(document, "exception", read_exception)
         self._by_version: dict[Version, TorchRelease] = {}
         for row in document.rows("release"):
