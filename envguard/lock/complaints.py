@@ -1,0 +1,230 @@
+"""Turns what uv says when it fails into one error that names the cause."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from envguard.errors import EnvguardError, NetworkError, NoBuildError, ToolError
+from envguard.lock.index import redact
+
+if TYPE_CHECKING:
+    from envguard.lock.runner import Ended
+
+PROJECT = "envguard-lock"
+_MAX_REASON = 600
+_UNSOLVED = "No solution found when resolving dependencies"
+_BUILD = re.compile(r"Failed to (?:download and )?build(?: source distribution)? `([^`]+)`")
+_FETCH = re.compile(
+    r"(?:Failed to fetch|for url|Failed to read `--find-links` URL|unexpected \w+ from)"
+    r":? ?\(?`?([^\s`)]+)"
+)
+_REQUEST = re.compile(
+    r"Request failed|error sending request|HTTP status|Failed to (?:fetch|read)|"
+    r"Received some unexpected"
+)
+_STATUS = re.compile(r"\b([45]\d\d) ([A-Z][A-Za-z ]+)")
+_REFUSED = re.compile(
+    r"An index(?: URL)? \((?P<url>[^)]*)\)[^()]*?(?:\((?P<a>40[13] \w+)\)|(?P<b>40[13] \w+))"
+)
+_TREE = re.compile("^\\s*[\u00d7\u2570\u2500\u25b6\u2502]+\\s?")  # the branches older releases draw
+_NO_CONFIG = re.compile(r"Failed to parse `[^`]*pyproject\.toml`")
+_SPECIFIER = r"((?:[<>=!~]=?=?[^\s,]+)(?:,\s*[<>=!~]=?=?[^\s,]+)*)"
+_NEEDED = re.compile(
+    r"depends? on (torch|torchvision|torchaudio)(?:\[[^\]]*\])?"
+    rf"{_SPECIFIER}(?: and \1{_SPECIFIER})?"
+)
+_OWN = re.compile(rf"{PROJECT} depends on \S+")
+_MARKER = re.compile(r"\{[^}]*\}")
+_ABSENT = re.compile(
+    r"(?:there (?:is|are) no versions? of |because )?([a-z0-9][\w.-]*)(?:[<>=!~][^\s]*)? "
+    r"was not found in the (?:package registry|cache)|"
+    r"there (?:is|are) no versions? of ([a-z0-9][\w.-]*)",
+    re.IGNORECASE,
+)
+
+
+class UnsolvableError(NoBuildError):
+    """The requirements, with the torch build that was tried, have no solution.
+
+    Args:
+        reason: Why, in one line.
+        bounds: What packages ask of torch, torchvision and torchaudio in that reason, as pairs
+            of name and bounds.
+        unknown: Packages that the index has no page for.
+        lacking: Packages that it has in other versions only.
+        refused: The address that answered 403 to one of the questions, or empty.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        bounds: tuple[tuple[str, SpecifierSet], ...] = (),
+        unknown: frozenset[str] = frozenset(),
+        lacking: frozenset[str] = frozenset(),
+        refused: str = "",
+    ) -> None:
+        super().__init__(f"the request cannot be resolved: {reason}")
+        self.reason = reason
+        self.bounds = bounds
+        self.unknown = unknown
+        self.lacking = lacking
+        self.refused = refused
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Uv's words: headline, the causes under it, and the hints after them, one line each."""
+
+    headline: str
+    causes: tuple[str, ...]
+    hints: tuple[str, ...]
+    text: str
+
+
+def explain_failure(ended: Ended) -> EnvguardError:
+    """The error that says why a run of uv failed.
+
+    Args:
+        ended: A run whose exit status is not 0.
+
+    Returns:
+        NetworkError, UnsolvableError or ToolError; never with credentials in its text.
+    """
+    parts = _split(redact(ended.talk))
+    if ended.returncode < 0:
+        return ToolError(f"uv was ended by signal {-ended.returncode}")
+    build = _BUILD.search(parts.text)
+    if build:
+        return _build_error(build[1], parts)
+    if _UNSOLVED in parts.headline:
+        return _unsolved(parts)
+    if "network was disabled" in parts.text or "offline" in parts.headline.lower():
+        return _offline(parts)
+    if _REQUEST.search(parts.text):
+        return _network_error(parts)
+    return ToolError(f"uv failed: {_shorten(parts.headline or 'it gives no reason')}")
+
+
+def check_config_was_read(ended: Ended) -> None:
+    """Refuse a run in which uv ignored the project that was written for it.
+
+    Raises:
+        ToolError: It did, and would have taken everything from one index.
+    """
+    if _NO_CONFIG.search(ended.talk):
+        said = redact(" ".join(ended.talk.split()))
+        raise ToolError(f"uv does not understand its project file: {_shorten(said)}")
+
+
+def _split(talk: str) -> _Parts:
+    """Take uv's report apart; both its plain form and its older tree form are understood."""
+    lines = [_TREE.sub("", line).strip() for line in talk.splitlines()]
+    body: list[str] = []
+    hints: list[str] = []
+    current: list[str] = body
+    for line in lines:
+        if line.startswith("warning:"):
+            continue
+        if line.startswith("hint:"):
+            hints.append(line.removeprefix("hint:").strip())
+            current = hints
+        elif line.startswith(("cause:", "Caused by:", "error:")) or not body:
+            body.append(line.partition(":")[2].strip() if _is_labelled(line) else line)
+            current = body
+        elif line:
+            current[-1] = f"{current[-1]} {line}".strip()
+    return _Parts(body[0] if body else "", tuple(body[1:]), tuple(hints), "\n".join(lines))
+
+
+def _is_labelled(line: str) -> bool:
+    return line.startswith(("cause:", "Caused by:", "error:"))
+
+
+def _unsolved(parts: _Parts) -> EnvguardError:
+    hints = " ".join(parts.hints)
+    if "network was disabled" in hints or "network was disabled" in parts.text:
+        return _offline(parts)
+    told = " ".join((parts.headline.partition(_UNSOLVED)[2].lstrip(": "), *parts.causes))
+    reason = _MARKER.sub("", told)
+    refused = _REFUSED.search(hints)
+    if refused and (refused["a"] or refused["b"]).startswith("401"):
+        return _refusal(refused["url"], refused["a"] or refused["b"])
+    return UnsolvableError(
+        _essential(reason),
+        _bounds(reason),
+        frozenset(unknown for unknown, _ in _ABSENT.findall(reason) if unknown),
+        frozenset(lacking for _, lacking in _ABSENT.findall(reason) if lacking),
+        refused["url"] if refused else "",
+    )
+
+
+def refusal_error(url: str) -> NetworkError:
+    """The error for an index that answers 403 to everything."""
+    return _refusal(url, "403 Forbidden")
+
+
+def _refusal(url: str, status: str) -> NetworkError:
+    return NetworkError(
+        f"index {redact(url)} refuses access: {status}",
+        hint="check its address, and the credentials in .netrc, the keyring or the index URL",
+    )
+
+
+def _offline(parts: _Parts) -> NetworkError:
+    absent = sorted({a or b for a, b in _ABSENT.findall(parts.text)} - {""})
+    what = ", ".join(absent) or "what the request needs"
+    return NetworkError(
+        f"offline: {what} is not in uv's cache", hint="run it once without --offline"
+    )
+
+
+def _network_error(parts: _Parts) -> NetworkError:
+    whole = " ".join((parts.headline, *parts.causes))
+    address = _FETCH.search(whole)
+    place = address[1] if address else "the index"
+    status = _STATUS.search(whole)
+    last = parts.causes[-1] if parts.causes else parts.headline
+    why = f"it answers {status[1]} {status[2].strip()}" if status else _shorten(last)
+    return NetworkError(
+        f"index cannot be read: {place}: {why}",
+        hint="check the network, the proxy settings and the index address",
+    )
+
+
+def _build_error(package: str, parts: _Parts) -> ToolError:
+    lines = [line for line in parts.text.partition("hint:")[0].splitlines() if line]
+    last = next((line for line in reversed(lines) if not line.startswith("[")), "")
+    return ToolError(
+        f"{package.replace('==', ' ').replace('@', ' ')} has no wheel for the target and its "
+        f"source does not say what it needs without being built: {_shorten(last)}",
+        hint="ask for a version that has wheels, or leave it out and build it on the machine",
+    )
+
+
+def _essential(reason: str) -> str:
+    """What uv's proof rests on, without its intermediate conclusions."""
+    sentences = re.split(r"\s*(?:And because|Because)\s+", reason.strip())
+    premises = [re.split(r",\s+we can conclude that", s)[0].strip() for s in sentences]
+    said = "; ".join(dict.fromkeys(premise for premise in premises if premise))
+    said = said.replace(f"{PROJECT} depends on", "the request asks for")
+    return _shorten(said.replace("your project", "the request"))
+
+
+def _bounds(reason: str) -> tuple[tuple[str, SpecifierSet], ...]:
+    found = []
+    for name, *texts in _NEEDED.findall(_OWN.sub("", reason)):
+        for text in filter(None, texts):
+            try:
+                found.append((name, SpecifierSet(text.rstrip(".,"))))
+            except InvalidSpecifier:
+                continue
+    return tuple(dict.fromkeys(found))
+
+
+def _shorten(text: str) -> str:
+    flat = " ".join(text.split()).rstrip(".")
+    return flat if len(flat) <= _MAX_REASON else f"{flat[: _MAX_REASON - 3]}..."

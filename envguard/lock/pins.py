@@ -1,0 +1,172 @@
+"""Pins and artifacts, and the two texts of uv that they are read from."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from packaging.utils import NormalizedName, canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from envguard.errors import NetworkError, ToolError
+from envguard.lock.index import strip_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LISTED = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?==(?P<version>[^\s;\\]+)")
+_FROM = re.compile(r"\s+# from (?P<index>\S+)")
+_VIA = re.compile(r"\s+# (?:via\s*|  )(?P<parent>\S.*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One file of a release.
+
+    Args:
+        filename: As in its address, unquoted.
+        url: Where it lies, without credentials.
+        hashes: Pairs of algorithm and hexadecimal digest; never empty.
+        size: In bytes; None when the index does not say.
+    """
+
+    filename: str
+    url: str
+    hashes: tuple[tuple[str, str], ...]
+    size: int | None = None
+
+    @property
+    def is_wheel(self) -> bool:
+        """A wheel; the alternative is a source distribution."""
+        return self.filename.endswith(".whl")
+
+    @property
+    def sha256(self) -> str | None:
+        """The sha256 digest, or None when the index gives another algorithm only."""
+        return dict(self.hashes).get("sha256")
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One package of a lock.
+
+    Args:
+        name: Normalised name.
+        version: With its local label, if any.
+        marker: Condition on installing it; empty for none.
+        index_url: The index that it comes from, without credentials.
+        artifacts: The wheels that run on the target, or the source distribution where there is
+            no wheel.
+    """
+
+    name: NormalizedName
+    version: Version
+    marker: str
+    index_url: str
+    artifacts: tuple[Artifact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One line of a resolution.
+
+    Args:
+        name: Normalised name.
+        version: With its local label.
+        index_url: Where uv took it from, without credentials; empty when it did not say.
+        parents: What asks for it.
+    """
+
+    name: NormalizedName
+    version: Version
+    index_url: str
+    parents: frozenset[str]
+
+
+def parse_listing(text: str) -> tuple[Listed, ...]:
+    """Read the requirements that uv writes, with its remarks on origin.
+
+    Args:
+        text: Output of ``uv pip compile --emit-index-annotation``, without hashes.
+
+    Returns:
+        The packages in the order written.
+    """
+    found: list[dict[str, Any]] = []
+    for line in text.splitlines():
+        if match := _LISTED.match(line):
+            found.append({"match": match, "index": "", "parents": set()})
+        elif found and (match := _FROM.match(line)):
+            found[-1]["index"] = strip_credentials(match["index"])
+        elif found and (match := _VIA.match(line)) and match["parent"]:
+            found[-1]["parents"].add(match["parent"].split()[0])
+    return tuple(
+        Listed(
+            canonicalize_name(item["match"]["name"]),
+            _parse_version(item["match"]["version"]),
+            item["index"],
+            frozenset(item["parents"]),
+        )
+        for item in found
+    )
+
+
+def parse_uv_pylock(text: str, indexes: Mapping[NormalizedName, str]) -> tuple[Pin, ...]:
+    """Read the ``pylock.toml`` that uv writes.
+
+    Args:
+        text: The document.
+        indexes: Where each package comes from; uv leaves that out of this document.
+
+    Returns:
+        The pins by name.
+
+    Raises:
+        ToolError: The document is not what uv is known to write.
+        NetworkError: An index gives no hash for a file.
+    """
+    try:
+        packages = tomllib.loads(text).get("packages", [])
+        pins = [_read_package(package, indexes) for package in packages]
+    except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as err:
+        raise ToolError(f"uv wrote a pylock.toml that cannot be read: {err}") from err
+    return tuple(sorted(pins, key=lambda pin: (pin.name, pin.version, pin.marker)))
+
+
+def _read_package(package: Mapping[str, Any], indexes: Mapping[NormalizedName, str]) -> Pin:
+    name = canonicalize_name(package["name"])
+    files = package.get("wheels") or [package[k] for k in ("sdist", "archive") if k in package]
+    artifacts = tuple(_read_artifact(file, name) for file in files)
+    if not artifacts:
+        raise ToolError(f"uv names no file for {name}")
+    return Pin(
+        name=name,
+        version=_parse_version(package["version"]),
+        marker=package.get("marker", ""),
+        index_url=indexes.get(name, ""),
+        artifacts=tuple(sorted(artifacts, key=lambda artifact: artifact.filename)),
+    )
+
+
+def _read_artifact(file: Mapping[str, Any], name: str) -> Artifact:
+    if "url" not in file:
+        raise ToolError(
+            f"{name} comes from a local folder ({file.get('path')}), which no other machine has",
+            hint="leave find-links out of uv's configuration for this command",
+        )
+    url = strip_credentials(file["url"])
+    hashes = tuple(sorted(file.get("hashes", {}).items()))
+    filename = file.get("name") or unquote(urlsplit(url).path.rpartition("/")[2])
+    if not hashes:
+        raise NetworkError(f"the index gives no hash for {filename}")
+    return Artifact(filename, url, hashes, file.get("size"))
+
+
+def _parse_version(text: str) -> Version:
+    try:
+        return Version(text)
+    except InvalidVersion as err:
+        raise ToolError(f"uv names a version that is none: {text!r}") from err

@@ -1,0 +1,207 @@
+"""From a request to a lock plan: builds best first, each resolved, the reasons kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.utils import NormalizedName
+
+from envguard.backend import Candidate, Ladder, Rejected, Wish, has_gpu_to_serve, rank_builds
+from envguard.errors import NoBuildError
+from envguard.facts.machine import Driver, Host, Machine
+from envguard.facts.versions import CPU, DriverVersion
+from envguard.lock.attempts import TORCH, Resolved, first_reasons, first_that_resolves
+from envguard.lock.companions import (
+    lacks_companion,
+    torch_family,
+)
+from envguard.lock.pins import Pin
+from envguard.lock.request import LockRequest
+from envguard.lock.resolve import TIMEOUT_S
+from envguard.matrix.fit import DriverGrade, grade_driver
+from envguard.matrix.rows import TorchBuildRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from envguard.lock.runner import Uv
+    from envguard.matrix.loader import Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class LockPlan:
+    """Everything that a lockfile of any format holds.
+
+    Args:
+        request: What was asked.
+        build: The torch build.
+        grade: How well the machines' drivers serve it.
+        why: One sentence.
+        torch_index: Where it comes from, without credentials.
+        pins: All packages by name.
+        rejected: Builds that would have been preferred, with the reasons against each.
+        driver_exact: Oldest driver that serves every feature; None for CPU or not known.
+        driver_floor: Oldest driver that works through minor-version compatibility.
+        family: Names that come from the torch index.
+        matrix_version: Data version of the matrix.
+        notes: Remarks for the reader.
+    """
+
+    request: LockRequest
+    build: TorchBuildRow
+    grade: DriverGrade
+    why: str
+    torch_index: str
+    pins: tuple[Pin, ...]
+    rejected: tuple[Rejected, ...]
+    driver_exact: DriverVersion | None
+    driver_floor: DriverVersion | None
+    family: frozenset[NormalizedName]
+    matrix_version: str
+    notes: tuple[str, ...] = ()
+
+    def comes_from_torch_index(self, pin: Pin) -> bool:
+        """Whether a pin is taken from the torch index."""
+        return pin.index_url.rstrip("/") == self.torch_index.rstrip("/")
+
+
+def plan_lock(
+    request: LockRequest,
+    matrix: Matrix,
+    uv: Uv,
+    *,
+    notes: tuple[str, ...] = (),
+    timeout_s: float = TIMEOUT_S,
+) -> LockPlan:
+    """Choose the torch build and resolve everything around it.
+
+    Candidates are tried best first. One that does not resolve is kept with uv's reason; where
+    that reason says which torch other packages need, builds outside are passed over.
+
+    Args:
+        request: What is asked.
+        matrix: The tables.
+        uv: The resolver.
+        notes: Remarks to carry along.
+        timeout_s: Limit for each run of uv.
+
+    Raises:
+        NoBuildError: No published build serves the machines, or none resolves.
+        NetworkError: An index cannot be read.
+        ToolError: uv failed.
+    """
+    wish = make_wish(request)
+    ladder = narrow(rank_builds(wish, request.machines, matrix), request, matrix)
+    if not ladder.candidates:
+        raise _no_candidate(request, ladder, matrix)
+    found = first_that_resolves(ladder.candidates, request, matrix, uv, timeout_s)
+    rejected = _preferred((*ladder.rejected, *found.failed), found.candidate)
+    return _make_plan(request, found, rejected, matrix, (*notes, *_remarks(wish)))
+
+
+def make_wish(request: LockRequest) -> Wish:
+    """What the request asks of a torch build."""
+    return Wish(
+        platform=request.target.platform,
+        torch=request.torch,
+        backend=request.backend,
+        exact_only=request.exact_only,
+        python_tag=request.target.python_tag,
+        allow_cpu=request.backend == CPU or not has_gpu_to_serve(request.machines),
+    )
+
+
+def narrow(ladder: Ladder, request: LockRequest, matrix: Matrix) -> Ladder:
+    """Move candidates that cannot be meant to the rejected ones.
+
+    These are releases after the cut-off date, and releases whose torchvision or torchaudio is
+    outside what the request says, as long as others are left.
+    """
+    ladder = _reject(ladder, lambda c: _too_new(c, request, matrix))
+    fitting = _reject(ladder, lambda c: lacks_companion(c.build, request, matrix))
+    return fitting if fitting.candidates else ladder
+
+
+def _reject(ladder: Ladder, reason_of: Callable[[Candidate], str]) -> Ladder:
+    reasons = [(candidate, reason_of(candidate)) for candidate in ladder.candidates]
+    return Ladder(
+        tuple(candidate for candidate, reason in reasons if not reason),
+        (*ladder.rejected, *(Rejected(c.build, (reason,)) for c, reason in reasons if reason)),
+    )
+
+
+def _too_new(candidate: Candidate, request: LockRequest, matrix: Matrix) -> str:
+    release = matrix.torch.release(candidate.build.version)
+    cutoff = request.exclude_newer
+    if cutoff is None or release is None or release.released <= cutoff[:10]:
+        return ""
+    return f"released {release.released}, after {cutoff}"
+
+
+def _preferred(rejected: Iterable[Rejected], chosen: Candidate) -> tuple[Rejected, ...]:
+    """The rejected builds that someone may ask about: those at least as new as the chosen."""
+    return tuple(
+        item
+        for item in rejected
+        if item.build.version >= chosen.build.version and item.build != chosen.build
+    )
+
+
+def _remarks(wish: Wish) -> tuple[str, ...]:
+    if wish.allow_cpu and wish.backend is None:
+        return ("no NVIDIA GPU among the machines: CPU builds are considered",)
+    return ()
+
+
+def _make_plan(
+    request: LockRequest,
+    found: Resolved,
+    rejected: tuple[Rejected, ...],
+    matrix: Matrix,
+    notes: tuple[str, ...],
+) -> LockPlan:
+    candidate = found.candidate
+    exact, floor = _driver_floors(candidate.build, request.machines, matrix)
+    torch = next(pin for pin in found.pins if pin.name == TORCH)
+    return LockPlan(
+        request=request,
+        build=candidate.build,
+        grade=candidate.grade,
+        why=candidate.why,
+        torch_index=torch.index_url,
+        pins=found.pins,
+        rejected=rejected,
+        driver_exact=exact,
+        driver_floor=floor,
+        family=torch_family(matrix),
+        matrix_version=matrix.manifest.data_version,
+        notes=notes,
+    )
+
+
+def _driver_floors(
+    build: TorchBuildRow, machines: tuple[Machine, ...], matrix: Matrix
+) -> tuple[DriverVersion | None, DriverVersion | None]:
+    if build.backend.cuda is None:
+        return None, None
+    is_wsl = bool(machines) and all(machine.host.is_wsl for machine in machines)
+    host = Host(platform=build.platform, is_wsl=is_wsl)
+    fit = grade_driver(Driver(), host, build.backend.cuda, matrix.drivers)
+    return fit.exact, fit.floor
+
+
+def _no_candidate(request: LockRequest, ladder: Ladder, matrix: Matrix) -> NoBuildError:
+    wanted = f"torch{request.torch}" if request.torch else "torch"
+    label = f" for {request.backend.label}" if request.backend else ""
+    newest = max(release.version for release in matrix.torch.releases)
+    if not ladder.rejected:
+        return NoBuildError(
+            f"no build of {wanted}{label} is published for {request.target.platform}",
+            hint=f"the newest release in the matrix is {newest}",
+        )
+    return NoBuildError(
+        f"no build of {wanted}{label} serves the machines and Python {request.target.python}: "
+        f"{first_reasons(ladder.rejected)}",
+        hint="state other bounds, --python-version or machines",
+    )

@@ -1,0 +1,94 @@
+"""The lock as a requirements file: by address for the torch family, or by index."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from envguard.errors import InputError
+from envguard.lock.index import is_same_index, strip_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envguard.lock.pins import Artifact, Pin
+    from envguard.lock.plan import LockPlan
+
+
+class Style(Enum):
+    """How the torch family is named.
+
+    ``URLS`` works with any index and cannot be taken from another one; ``INDEX`` needs both
+    indexes at install time.
+    """
+
+    URLS = "urls"
+    INDEX = "index"
+
+
+def render_requirements(plan: LockPlan, style: Style = Style.URLS) -> str:
+    """The document as text, the same for equal plans.
+
+    Raises:
+        InputError: The style needs a sha256 that the index does not give.
+    """
+    lines = [*_header(plan), *_index_lines(plan, style)]
+    for pin in plan.pins:
+        is_by_url = style is Style.URLS and plan.comes_from_torch_index(pin)
+        lines.append(_by_url(pin) if is_by_url else _by_hash(pin))
+    return "\n".join(lines) + "\n"
+
+
+def _header(plan: LockPlan) -> Iterator[str]:
+    target = plan.request.target
+    yield f"# envguard lock: torch {plan.build.label} for {target.platform}, Python {target.python}"
+    yield f"# {plan.why} (matrix {plan.matrix_version})"
+
+
+def _index_lines(plan: LockPlan, style: Style) -> Iterator[str]:
+    """The default index where it was stated; in the index style every index that is needed."""
+    others = sorted(
+        {strip_credentials(p.index_url) for p in plan.pins if not plan.comes_from_torch_index(p)}
+    )
+    stated = plan.request.indexes.default
+    others.sort(key=lambda url: stated is None or not is_same_index(url, stated))
+    if style is Style.INDEX:
+        first, *more = others or [plan.torch_index]
+        yield f"--index-url {first}"
+        yield from (f"--extra-index-url {url}" for url in more)
+        if others:
+            yield f"--extra-index-url {plan.torch_index}"
+    elif stated is not None:
+        yield f"--index-url {strip_credentials(stated)}"
+
+
+def _by_url(pin: Pin) -> str:
+    artifact = pin.artifacts[0]
+    marker = f" ; {pin.marker}" if pin.marker else ""
+    return f"{pin.name} @ {_quoted(artifact)}#sha256={_sha256(artifact)}{marker}"
+
+
+def _by_hash(pin: Pin) -> str:
+    marker = f" ; {pin.marker}" if pin.marker else ""
+    hashes = sorted({_sha256(artifact) for artifact in pin.artifacts})
+    return " \\\n    ".join(
+        (f"{pin.name}=={pin.version}{marker}", *(f"--hash=sha256:{digest}" for digest in hashes))
+    )
+
+
+def _quoted(artifact: Artifact) -> str:
+    """The address with ``+`` as ``%2B``, which some servers take for a space otherwise."""
+    parts = urlsplit(strip_credentials(artifact.url))
+    path = quote(parts.path, safe="/%:@!$&'(),;=~")
+    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+
+def _sha256(artifact: Artifact) -> str:
+    digest = artifact.sha256
+    if digest is None:
+        raise InputError(
+            f"{artifact.filename}: the index gives no sha256, which a requirements file needs",
+            hint="write a pylock.toml instead",
+        )
+    return digest
