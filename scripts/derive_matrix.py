@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.matrix_drivers import derive_drivers, derive_uv
+from scripts.matrix_drivers import derive_drivers, derive_toolkits, derive_uv
 from scripts.matrix_format import render_table
 from scripts.matrix_gpus import derive_gpus
 from scripts.matrix_libs import derive_libs
@@ -42,6 +42,7 @@ def derive_tables(folder: Path, words: Words) -> dict[str, str]:
     tables = {
         "drivers.toml": derive_drivers(facts, compilers, words),
         "gpus.toml": derive_gpus(facts, words),
+        "toolkits.toml": derive_toolkits(compilers, words),
         "torch.toml": derive_torch(facts, words),
         "torch_libs.toml": derive_libs(facts, words),
         "uv.toml": derive_uv(facts, words),

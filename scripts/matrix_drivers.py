@@ -1,7 +1,8 @@
-"""Derives ``drivers.toml`` and ``uv.toml`` from the facts."""
+"""Derives ``drivers.toml``, ``toolkits.toml`` and ``uv.toml`` from the facts."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
@@ -16,6 +17,8 @@ Row = dict[str, Any]
 _HEADER = """Drivers: what each CUDA release needs, what each branch offers, which GPUs it serves.
 A toolkit without a windows field brings no Windows driver.
 CUDA 13.5 is published; its driver is not recorded.
+Written by scripts/derive_matrix.py."""
+_TOOLKIT_HEADER = """Host compilers that each CUDA toolkit's nvcc accepts, for building extensions.
 Written by scripts/derive_matrix.py."""
 _UV_HEADER = """How uv chooses and routes PyTorch builds. Written by scripts/derive_matrix.py."""
 _OBSERVED = ("nv-13_3", "nv-13_4", "nvsmi-new")
@@ -42,6 +45,35 @@ def derive_drivers(facts: Row, compilers: Row, words: Words) -> str:
     return render_table(_HEADER, {}, arrays, words.address_book(rows), words.checked)
 
 
+def derive_toolkits(compilers: Row, words: Words) -> str:
+    """The text of ``toolkits.toml``.
+
+    Args:
+        compilers: Decoded ``toolkit_compilers.toml``.
+        words: Wording.
+    """
+    clang = {
+        cuda: newest for fact in compilers["nvcc_clang"] for cuda, newest in fact["rows"].items()
+    }
+    inferred = words.data["inferred"]["host_compiler"]
+    rows = []
+    for fact in compilers["nvcc_host"]:
+        for cuda in [fact["cuda"]] if isinstance(fact["cuda"], str) else fact["cuda"]:
+            row: Row = {"cuda": cuda, "gcc_min": fact["gcc_min"], "gcc_max": fact["gcc_max"]}
+            if cuda in clang:
+                row["clang_max"] = clang[cuda]
+            note = words.note("host_compiler", cuda, is_remarked="note" in fact)
+            _finish(row, words, _sources_about(fact["source"], cuda), "metadata", note)
+            if cuda in inferred:
+                row["confidence"] = "inferred"
+            elif "torch-cppext" not in row["source"]:
+                row["confidence"] = "doc"
+            rows.append(row)
+    rows.sort(key=lambda row: Version(row["cuda"]))
+    arrays = {"host_compiler": rows}
+    return render_table(_TOOLKIT_HEADER, {}, arrays, words.address_book(rows), words.checked)
+
+
 def derive_uv(facts: Row, words: Words) -> str:
     """The text of ``uv.toml``."""
     rows = []
@@ -62,6 +94,13 @@ def derive_uv(facts: Row, words: Words) -> str:
     return render_table(
         _UV_HEADER, scalars, {"uv_driver": rows}, words.address_book(rows), words.checked
     )
+
+
+def _sources_about(text: str, cuda: str) -> str:
+    """The parts of a source text that are about a CUDA release; all where none names it."""
+    parts = text.split("; ")
+    about = [part for part in parts if cuda in part or not re.search(r"\d\.\d", part)]
+    return "; ".join(about or parts)
 
 
 def _finish(row: Row, words: Words, source: str, confidence: str, note: str) -> Row:

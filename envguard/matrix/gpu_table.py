@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.facts.versions import ComputeCapability
-from envguard.matrix.gpu_names import OPTIONAL, NameParts, parse_gpu_name
+from envguard.matrix.gpu_names import LONGEST, OPTIONAL, NameParts, parse_gpu_name
 from envguard.matrix.rows import GpuModel, Segment
 
 if TYPE_CHECKING:
     from envguard.matrix.reading import Document, Row
+
+_OFTEN_LEFT_OUT = frozenset({"nvidia", "geforce", "quadro", "tesla", "generation", "gpu"})
 
 
 class GpuTable:
@@ -66,9 +68,11 @@ class GpuTable:
         """Names of products that look like an unknown one, the most similar first; up to three."""
         from difflib import get_close_matches  # only for a mistyped name
 
-        spellings = {" ".join(sorted(_spelling(parts))): model for model, parts in self._parts}
-        wanted = " ".join(sorted(_spelling(parse_gpu_name(name))))
-        return tuple(spellings[text].name for text in get_close_matches(wanted, spellings, 3, 0.6))
+        spellings: dict[str, str] = {}
+        for model in self.models:
+            spellings.setdefault(_spelling(model.name), model.name)
+        close = get_close_matches(_spelling(name[:LONGEST]), spellings, 3, 0.6)
+        return tuple(spellings[text] for text in close)
 
     def _find_profile(self, wanted: NameParts) -> list[tuple[GpuModel, NameParts]]:
         """Find a vGPU profile, which marks the board by letters: V100DX, A100D, H100XM."""
@@ -85,8 +89,10 @@ def _shorten(word: str, letters: int) -> str:
     return stem if stem[-1:].isdigit() and tail.isalpha() else word
 
 
-def _spelling(parts: NameParts) -> tuple[str, ...]:
-    return (*parts.core, *parts.brands)
+def _spelling(name: str) -> str:
+    """The name without the words that are often left out."""
+    words = name.lower().replace("-", " ").split()
+    return " ".join(word for word in words if word not in _OFTEN_LEFT_OUT)
 
 
 def _has_brands(wanted: NameParts, model: GpuModel, parts: NameParts) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from envguard.matrix.gpu_table import GpuTable
     from envguard.matrix.libs_table import LibsTable
+    from envguard.matrix.support_table import SupportTable, ToolkitTable, UvTable
     from envguard.matrix.tables import DriverTable
     from envguard.matrix.torch_table import TorchTable
 
@@ -104,6 +105,27 @@ class Matrix:
         from envguard.matrix.libs_table import LibsTable  # loaded with its table
 
         return LibsTable(self.document("torch_libs.toml"))
+
+    @cached_property
+    def support(self) -> SupportTable:
+        """Compiler targets, forward compatibility and support life of driver branches."""
+        from envguard.matrix.support_table import SupportTable  # loaded with its table
+
+        return SupportTable(self.document("drivers.toml"))
+
+    @cached_property
+    def toolkits(self) -> ToolkitTable:
+        """Host compilers of CUDA toolkits."""
+        from envguard.matrix.support_table import ToolkitTable  # loaded with its table
+
+        return ToolkitTable(self.document("toolkits.toml"))
+
+    @cached_property
+    def uv(self) -> UvTable:
+        """How uv chooses and routes PyTorch builds."""
+        from envguard.matrix.support_table import UvTable  # loaded with its table
+
+        return UvTable(self.document("uv.toml"))
 
 
 def _read_manifest(document: Document) -> Manifest:
