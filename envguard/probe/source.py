@@ -8,9 +8,18 @@ from typing import Any
 
 from envguard.facts.gaps import Gap
 from envguard.facts.machine import Driver, Gpu, Reading
+from envguard.facts.readings import read_driver, read_gpus
 from envguard.facts.versions import CudaVersion, DriverVersion
 
-_GPU_FIELDS = ("name", "capability", "memory_bytes", "uuid", "pci_bus_id")
+__all__ = [
+    "Said",
+    "cuda_from_api",
+    "driver_version_of_file",
+    "driver_version_or_none",
+    "read_driver",
+    "read_gpus",
+    "read_literal",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,30 +39,6 @@ class Said:
     gpus: tuple[Gpu, ...] | None = None
     readings: tuple[Reading, ...] = ()
     gaps: tuple[Gap, ...] = ()
-
-
-def read_driver(driver: Driver, probe: str) -> tuple[Reading, ...]:
-    """The readings of a driver: ``driver.version``, ``driver.cuda`` ... where it is known."""
-    values = {
-        "driver.version": driver.version,
-        "driver.cuda": driver.cuda,
-        "driver.user_mode_version": driver.user_mode_version,
-        "driver.kernel_module": driver.kernel_module and driver.kernel_module.value,
-        "driver.compat_libcuda": driver.compat_libcuda,
-    }
-    return tuple(Reading(fact, str(v), probe) for fact, v in values.items() if v is not None)
-
-
-def read_gpus(gpus: tuple[Gpu, ...], probe: str) -> tuple[Reading, ...]:
-    """The readings of GPUs: ``gpu.count``, ``gpu[0].name`` ..., by their index."""
-    count = Reading("gpu.count", str(len(gpus)), probe)
-    words = [
-        Reading(f"gpu[{gpu.index}].{name}", str(getattr(gpu, name)), probe)
-        for gpu in gpus
-        for name in _GPU_FIELDS
-        if getattr(gpu, name) is not None
-    ]
-    return (count, *words)
 
 
 def read_literal(line: str) -> dict[str, Any]:
