@@ -94,12 +94,21 @@ class Progress:
         os.write(self.fd, json.dumps(record).encode("ascii") + b"\n")
 
 
+def is_machinery(path: str) -> bool:
+    """Whether a frame is the import system's or this child's own: it tells a reader nothing."""
+    return (
+        path.startswith("<frozen importlib")
+        or os.path.dirname(path) == HERE
+        or path == importlib.__file__
+    )
+
+
 def describe_error(err: BaseException) -> Dict[str, Any]:
     """What a stage raised: kind, type, message and the last frames, innermost last."""
     frames = traceback.extract_tb(err.__traceback__)
-    shown = [frame for frame in frames if os.path.dirname(frame.filename) != HERE]
+    shown = [frame for frame in frames if not is_machinery(frame.filename)]
     kind = getattr(err, "smoke_kind", "exception")
-    if not shown and kind == "exception":  # raised by a stage itself: torch lacks a name
+    if not shown and isinstance(err, AttributeError):  # a stage uses what this torch lacks
         shown = list(frames)
     try:
         message = str(err)
@@ -121,7 +130,7 @@ def measure(stage: Any, run: Any, memory: Memory) -> Dict[str, Any]:
     """Run one stage; whatever it raises is its result."""
     memory.reset_peak()
     started = time.monotonic()
-    outcome = {"status": "ok"}  # type: Dict[str, Any]
+    outcome: Dict[str, Any] = {"status": "ok"}
     try:
         outcome["details"] = stage(run) or {}
         run.synchronize()  # a kernel's error belongs to the stage that launched it
@@ -141,7 +150,7 @@ def run_stages(plan: Dict[str, Any], progress: Progress, faults: Any) -> None:
     library = load_sibling("_stages_child")
     run = library.Run(plan["device"], plan["scratch"], importlib.import_module)
     memory = Memory()
-    unmet = {}  # type: Dict[str, str]
+    unmet: Dict[str, str] = {}
     for item in plan["stages"]:
         name = item["id"]
         missing = [need for need in item["needs"] if need in unmet]

@@ -31,10 +31,10 @@ class Run:
         self.asked = asked
         self.scratch = scratch
         self.import_module = import_module
-        self.torch = None  # type: Any
-        self.device = "cpu" if asked == "cpu" else None  # type: Optional[str]
-        self.params = []  # type: List[Any]
-        self.loss = None  # type: Any
+        self.torch: Any = None
+        self.device: Optional[str] = "cpu" if asked == "cpu" else None
+        self.params: List[Any] = []
+        self.loss: Any = None
 
     @property
     def on_cuda(self) -> bool:

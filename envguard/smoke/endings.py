@@ -62,11 +62,11 @@ def name_ending(returncode: int | None) -> Ending:
     """Name an exit status: a signal, a shell's 128 + n, a Windows status, or a plain exit."""
     if returncode is None:
         return Ending(None)
-    if returncode < 0:
-        return Ending(returncode, _signal_name(-returncode))
     unsigned = returncode & 0xFFFFFFFF
     if unsigned in _NTSTATUS:
         return Ending(unsigned, _NTSTATUS[unsigned])
+    if returncode < 0:
+        return Ending(returncode, _signal_name(-returncode))
     return Ending(returncode, _DEADLY.get(returncode - 128, ""))
 
 

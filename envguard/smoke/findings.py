@@ -22,7 +22,7 @@ _CODES = {
     ErrorKind.EXIT: "SMK006",
     ErrorKind.DEVICE: "SMK008",
 }
-_WORDS_LIMIT = 400
+_WORDS_LIMIT = 240
 _LAST_LINES = 6
 
 

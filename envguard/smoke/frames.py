@@ -8,6 +8,8 @@ _PYTHON_FRAME = re.compile(r'  File "(.{1,1000})", line ([0-9?]{1,9}) in (.{1,20
 _NATIVE_FRAME = re.compile(r'  Binary file "(.{1,1000})", at (.{1,500})')
 _THREAD = re.compile(r"(Current thread|Thread) 0x[0-9a-f]+.{0,80} \(most recent call first\):")
 _MAX_FRAMES = 12
+# The handler that writes the dump stands above the place of the crash.
+_HANDLER_FRAMES = ("_Py_DumpStack", "faulthandler_", "_PyFaulthandler", "__restore_rt")
 
 
 def parse_faulthandler(text: str) -> tuple[str, ...]:
@@ -22,7 +24,11 @@ def parse_faulthandler(text: str) -> tuple[str, ...]:
     Returns:
         ``path:line in function`` and ``library at symbol``; empty when there is no dump.
     """
-    native = [f"{m[1]} at {m[2]}" for m in _NATIVE_FRAME.finditer(text)]
+    native = [
+        f"{m[1]} at {m[2]}"
+        for m in _NATIVE_FRAME.finditer(text)
+        if not m[2].startswith(_HANDLER_FRAMES)
+    ]
     return (*native[:_MAX_FRAMES], *_python_frames(text)[:_MAX_FRAMES])
 
 

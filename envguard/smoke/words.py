@@ -53,8 +53,8 @@ _WORDS: tuple[tuple[str, Cause], ...] = (
         r"Found no NVIDIA driver|No CUDA GPUs are available|no CUDA-capable device is detected",
         Cause(
             "no-gpu-visible",
-            "install the NVIDIA driver, or start the container with its GPUs (--gpus all); "
-            "look at CUDA_VISIBLE_DEVICES",
+            "look with `nvidia-smi` whether the driver lists a GPU, and at CUDA_VISIBLE_DEVICES; "
+            "start a container with its GPUs (--gpus all)",
         ),
     ),
     (
@@ -90,7 +90,7 @@ _WORDS: tuple[tuple[str, Cause], ...] = (
         ),
     ),
     (
-        r"libcudart\.so\.\d+: cannot open shared object file",
+        r"libcudart\.so\.[\d.]+: cannot open shared object file",
         Cause(
             "cudart-major-mismatch",
             "install packages built for the CUDA major of torch",

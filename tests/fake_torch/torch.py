@@ -7,113 +7,22 @@ capability, code targets`` of a pretended GPU, and ``FAKE_TORCH_CUDA`` the runti
 
 from __future__ import annotations
 
-import atexit
-import ctypes
 import math
 import os
 import pickle
-import signal
-import sys
-import time
 from array import array
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+from fake_faults import trip  # type: ignore[import-not-found]  # beside it, on the child's path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 float32, float16, bfloat16 = "float32", "float16", "bfloat16"
 __version__ = os.environ.get("FAKE_TORCH_VERSION", "9.9.9+fake")
-_FAULTS = dict(word.split("=") for word in os.environ.get("FAKE_TORCH_FAULTS", "").split())
 _GPU = os.environ.get("FAKE_TORCH_GPU", "").split(",")
 _CUDA = _GPU[0] or os.environ.get("FAKE_TORCH_CUDA") or None
-
-
-# --- faults ------------------------------------------------------------------------------------
-
-
-def _flood() -> None:
-    block = b"flood " * 20_000
-    for _ in range(850):  # 102 MB
-        os.write(1, block)
-
-
-def _rubbish() -> None:
-    print('{"event": "end", "stage": "forward", "status": "ok"}')  # noqa: T201 - rubbish to stdout
-    os.write(1, b"\xff\xfe\x00 not text \x1b[31m\n")
-    os.write(2, b"\xc3\x28 neither is this\n")
-
-
-def _fork(*, leaves_group: bool) -> None:
-    if os.fork() == 0:
-        if leaves_group:
-            os.setsid()
-        time.sleep(30)
-        os._exit(0)
-
-
-def _exhaust_memory() -> None:
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-    hoard = []
-    while True:
-        hoard.append(bytearray(1 << 24))
-
-
-def _scribble() -> None:
-    for fd in range(3, 12):
-        try:
-            os.write(fd, b'\xff rubbish {"event": \n[1, 2]\n"text"\n{"event": "begin"}\n')
-        except OSError:
-            continue  # not open
-
-
-def _raise() -> None:
-    raise RuntimeError(os.environ["FAKE_TORCH_MESSAGE"])
-
-
-def _import_error() -> None:
-    raise ImportError(os.environ["FAKE_TORCH_MESSAGE"])
-
-
-def _say_and_abort() -> None:
-    os.write(2, os.environ["FAKE_TORCH_MESSAGE"].encode() + b"\n")
-    os.abort()
-
-
-_FAULT_KINDS: dict[str, Callable[[], Any]] = {
-    "segfault": lambda: ctypes.string_at(0),
-    "segfault-at-exit": lambda: atexit.register(ctypes.string_at, 0),
-    "abort": os.abort,
-    "say-and-abort": _say_and_abort,
-    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "illegal-instruction": lambda: os.kill(os.getpid(), signal.SIGILL),
-    "hang": lambda: time.sleep(3600),
-    "hang-with-gil": lambda: ctypes.PyDLL(None).sleep(3600),
-    "raise": _raise,
-    "import-error": _import_error,
-    "exit": lambda: os._exit(0),
-    "sys-exit": lambda: sys.exit(3),
-    "interrupt": lambda: signal.raise_signal(signal.SIGINT),
-    "rubbish": _rubbish,
-    "flood": _flood,
-    "fork": lambda: _fork(leaves_group=False),
-    "fork-away": lambda: _fork(leaves_group=True),
-    "memory": _exhaust_memory,
-    "scribble": _scribble,
-    "close-files": lambda: os.closerange(3, 256),
-}
-
-
-def _trip(operation: str) -> float:
-    """Do the fault that is planted here; the factor that right numbers are spoilt with."""
-    kind = _FAULTS.get(operation, "")
-    if kind in {"wrong", "nan"}:
-        return 1.25 if kind == "wrong" else math.nan
-    if kind:
-        _FAULT_KINDS[kind]()
-    return 1.0
 
 
 # --- tensors -----------------------------------------------------------------------------------
@@ -167,10 +76,10 @@ class Tensor:
 
     def backward(self) -> None:
         """Gradients of a scalar."""
-        self.receive([_trip("backward")])
+        self.receive([trip("backward")])
 
     def __matmul__(self, other: Tensor) -> Tensor:
-        factor = _trip("matmul")
+        factor = trip("matmul")
         columns = list(zip(*other.rows(), strict=True))
         product = [_dot(row, column) * factor for row in self.rows() for column in columns]
         return Tensor(product, (self.shape[0], other.shape[1]))
@@ -195,12 +104,12 @@ def tensor(values: Any, *, dtype: str, device: str, requires_grad: bool = False)
 
 def ones(shape: tuple[int, ...], *, device: str) -> Tensor:
     """A one-dimensional tensor of ones."""
-    return Tensor([_trip("ones")] * shape[0], shape)
+    return Tensor([trip("ones")] * shape[0], shape)
 
 
 def full(shape: tuple[int, ...], value: float, *, dtype: str, device: str) -> Tensor:
     """A one-dimensional tensor of one value."""
-    return Tensor(array("f", [value * _trip("full")]) * shape[0], shape)
+    return Tensor(array("f", [value * trip("full")]) * shape[0], shape)
 
 
 def equal(left: Tensor, right: Tensor) -> bool:
@@ -219,7 +128,7 @@ def tanh(source: Tensor) -> Tensor:
 
 
 def _linear(source: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    factor = _trip("linear")
+    factor = trip("linear")
     rows, shape = source.rows(), (source.shape[0], weight.shape[0])
     values = [
         factor * (_dot(row, w) + b)
@@ -249,7 +158,7 @@ def _mse_loss(answer: Tensor, target: Tensor) -> Tensor:
 
 
 def _conv2d(image: Tensor, kernel: Tensor) -> Tensor:
-    factor = _trip("conv2d")
+    factor = trip("conv2d")
     (planes,), kernels = image.tolist(), kernel.tolist()
     size = image.shape[-1] - kernel.shape[-1] + 1
     values = [
@@ -267,7 +176,8 @@ def _conv2d(image: Tensor, kernel: Tensor) -> Tensor:
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    factor, values = _trip("attention"), []
+    factor = trip("attention")
+    values: list[float] = []
     for row in query.rows():
         scores = [math.exp(_dot(row, k) / math.sqrt(len(row))) for k in key.rows()]
         columns = zip(*value.rows(), strict=True)
@@ -283,7 +193,7 @@ class SGD:
 
     def step(self) -> None:
         """Move along the gradients."""
-        rate = self.lr * _trip("sgd")
+        rate = self.lr * trip("sgd")
         for param in self.params:
             assert param.grad is not None
             moved = [w - rate * g for w, g in zip(param.data, param.grad.data, strict=True)]
@@ -295,7 +205,7 @@ class AdamW(SGD):
 
     def step(self) -> None:
         """Move by the learning rate."""
-        _trip("adamw")
+        trip("adamw")
         for param in self.params:
             assert param.grad is not None
             moved = [
@@ -307,7 +217,7 @@ class AdamW(SGD):
 
 def save(state: dict[str, Any], path: str) -> None:
     """Write a checkpoint."""
-    _trip("save")
+    trip("save")
     plain = {k: v.data if isinstance(v, Tensor) else v for k, v in state.items()}
     with open(path, "wb") as file:  # noqa: PTH123 - as short as torch's own
         pickle.dump(plain, file)
@@ -317,7 +227,7 @@ def load(path: str, *, map_location: str) -> dict[str, Any]:
     """Read a checkpoint."""
     with open(path, "rb") as file:  # noqa: PTH123 - likewise
         plain = pickle.load(file)  # noqa: S301 - the test's own file
-    factor = _trip("load")
+    factor = trip("load")
     return {
         k: Tensor([v[0] * factor, *v[1:]], (len(v),)) if isinstance(v, array) else v
         for k, v in plain.items()
@@ -348,14 +258,14 @@ functional = SimpleNamespace(
 nn = SimpleNamespace(functional=functional)
 _C = SimpleNamespace(_cuda_getDriverVersion=lambda: 12080)
 cuda = SimpleNamespace(
-    init=lambda: _trip("init"),
+    init=lambda: trip("init"),
     device_count=lambda: 1,
     is_initialized=lambda: True,
     set_device=lambda device: None,
-    synchronize=lambda device: _trip("synchronize"),
+    synchronize=lambda device: trip("synchronize"),
     get_device_properties=_properties,
     get_device_capability=_capability,
     get_arch_list=lambda: _GPU[2].split(),
     mem_get_info=lambda device: (1 << 33, 1 << 34),
 )
-_trip("import")
+trip("import")

@@ -1,0 +1,94 @@
+"""``envguard smoke``: exit code, stdout and stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from envguard.cli.app import main
+from tests.smoke.fake import FAKE_TORCH
+
+
+@pytest.fixture(autouse=True)
+def fake_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(FAKE_TORCH))
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> str:
+    (tmp_path / "manifest.toml").write_text('schema_version = 1\ndata_version = "2026.11.29"\n')
+    return str(tmp_path)
+
+
+def test_a_torch_that_works_exits_0(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["smoke", "--matrix", tables, "--stages", "reference"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("envguard smoke: fits\n")
+    assert "\nok    backward " in shown.out
+    assert shown.err == ""
+
+
+def test_a_torch_that_fails_exits_1(
+    tables: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_TORCH_FAULTS", "backward=exit")
+    assert main(["smoke", "--matrix", tables, "--stages", "backward"]) == 1
+    assert "\nFAIL  backward " in capsys.readouterr().out
+
+
+def test_json_is_one_document(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["smoke", "--matrix", tables, "--stages", "forward", "--format", "json"])
+    document = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert document["command"] == "smoke"
+    assert document["matrix"]["version"] == "2026.11.29"
+
+
+def test_a_limit_can_be_given(
+    tables: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_TORCH_FAULTS", "linear=hang")
+    words = ["smoke", "--matrix", tables, "--stages", "forward", "--timeout", "2"]
+    assert main(words) == 1
+    assert "SMK003" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="/bin/false")
+def test_what_is_no_python_exits_3(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["smoke", "--matrix", tables, "--python", "/bin/false"]) == 3
+    assert "SMK005" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--device", "gpu"], "--device: 'gpu' is none of auto, cpu, cuda:N"),
+        (["--stages", "fly"], "no smoke stage is called 'fly'"),
+        (["--python", "/nowhere/python"], "/nowhere/python cannot be started"),
+    ],
+)
+def test_wrong_options_exit_2(
+    words: list[str], message: str, tables: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["smoke", "--matrix", tables, *words]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert message in shown.err
+
+
+def test_the_stages_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["smoke", "--list"]) == 0
+    assert "\noptimizer-step  AdamW moves every parameter\n" in capsys.readouterr().out
+
+
+def test_the_running_interpreter_is_the_default(
+    tables: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["smoke", "--matrix", tables, "--stages", "import", "--format", "json"])
+    document = json.loads(capsys.readouterr().out)
+    assert document["facts"]["environment"]["interpreter"]["executable"] == sys.executable
+    assert Path(document["stages"][0]["details"]["path"]) == FAKE_TORCH
