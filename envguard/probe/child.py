@@ -51,6 +51,12 @@ class ChildResult:
         lines = [line.strip() for line in f"{self.stdout}\n{self.stderr}".splitlines()]
         return next((line for line in reversed(lines) if line), "")
 
+    @property
+    def ending(self) -> str:
+        """``ended with status 7: <last words>``, for a child that gave no usable answer."""
+        words = f": {self.last_words[:200]}" if self.last_words else ""
+        return f"ended with status {self.status}{words}"
+
 
 class Child:
     """A started program; :meth:`collect` waits for its end, for a limited time.

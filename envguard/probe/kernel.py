@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from envguard.facts.versions import DriverVersion
 
 _DOTTED = r"\s([1-9][0-9]{1,4}(?:\.[0-9]{1,6}){1,3})(?:\s|$)"
+_MARK = "NVRM version"
 _NVIDIA = "0x10de"
 _DISPLAY = "0x03"  # PCI base class of VGA, 3D and other display controllers
 
@@ -31,9 +32,10 @@ def parse_proc_version(text: str) -> DriverVersion | None:
             550.144.03  Release Build ...``.
 
     Returns:
-        The version, or None when the first line holds no dotted number.
+        The version, or None when the first line is not NVIDIA's or holds no dotted number.
     """
-    match = re.search(_DOTTED, text.partition("\n")[0])
+    first = text.partition("\n")[0]
+    match = re.search(_DOTTED, first) if _MARK in first else None
     return driver_version_or_none(match[1]) if match else None
 
 
@@ -44,7 +46,7 @@ def parse_module_flavour(text: str) -> KernelModule | None:
         The flavour; None when the first line is not NVIDIA's.
     """
     first = text.partition("\n")[0]
-    if "NVRM version" not in first:
+    if _MARK not in first:
         return None
     return KernelModule.OPEN if "Open Kernel Module" in first else KernelModule.PROPRIETARY
 

@@ -61,7 +61,7 @@ def _last_answer(text: str) -> dict[str, Any]:
 
 def _crash(result: ChildResult, fact: str) -> Gap:
     reason = result.reason or GapReason.UNREADABLE
-    return Gap(fact, reason, PROBE, result.detail or f"libcuda: {result.last_words}")
+    return Gap(fact, reason, PROBE, result.detail or f"asking libcuda {result.ending}")
 
 
 def _missing(words: str) -> Gap:

@@ -128,7 +128,7 @@ def _no_answer(result: ChildResult) -> tuple[Gap, ...]:
 def _failed(result: ChildResult, *facts: str) -> list[Gap]:
     """Gaps for a child that gave no (further) answer."""
     reason = result.reason or GapReason.UNREADABLE
-    detail = result.detail or f"asking NVML failed: {result.last_words}"
+    detail = result.detail or f"asking NVML {result.ending}"
     return [Gap(fact, reason, PROBE, detail) for fact in facts]
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _CHUNK = 65536
+_CLOSE_TRIES = 64
+_CLOSE_S = 0.005
 
 
 class Pipes:
@@ -103,10 +105,15 @@ class ThreadedPipes(Pipes):
         return bool(self._open)
 
     def close(self) -> None:
-        """Close the reading ends of the threads that are done."""
+        """Close the reading ends of the threads that are done, or end when their queue is."""
         for thread, stream in zip(self._threads, self._streams, strict=True):
-            if not thread.is_alive():  # a blocked reader keeps its end: closing it would block
-                stream.close()
+            for _ in range(_CLOSE_TRIES):
+                self.pump(0.0)  # a reader may wait for room in the queue
+                thread.join(_CLOSE_S)
+                if not thread.is_alive():
+                    stream.close()
+                    break
+            # A reader whose pipe a descendant still holds keeps its end: closing would block.
 
 
 def pipes_kind() -> type[Pipes]:
