@@ -221,7 +221,8 @@ _DRIVER_WORDS = {
 
 def _why(build: TorchBuildRow, grade: DriverGrade, machines: tuple[Machine, ...]) -> str:
     if build.backend.cuda is None:
-        return f"torch {build.version} for the CPU"
+        reason = "" if has_gpu_to_serve(machines) else ": there is no NVIDIA GPU"
+        return f"torch {build.version} for the CPU{reason}"
     capabilities = sorted(
         {gpu.capability for m in machines for gpu in m.selected_gpus if gpu.capability}
     )

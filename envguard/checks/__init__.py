@@ -39,6 +39,7 @@ CAUSE_ORDER: tuple[str, ...] = (
     "shadowed-install",
     "cpu-wheel-selected",
     "driver-branch-dropped-gpu",
+    "driver-too-old-for-gpu",
     "no-gpu-visible",
     "driver-too-old-for-cuda-major",
     "driver-too-old-for-cuda",

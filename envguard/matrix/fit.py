@@ -106,7 +106,9 @@ def grade_driver(driver: Driver, host: Host, cuda: CudaVersion, table: DriverTab
     exact = minimum_for(toolkit, system) if toolkit else None
     has_floor = floor_row is not None and cuda >= _MINOR_COMPATIBILITY_SINCE
     floor = minimum_for(floor_row, system) if floor_row and has_floor else None
-    if driver.version is not None:
+    # Tegra drivers are numbered on their own: only the API version compares.
+    is_tegra = bool(host.jetson) and driver.cuda is not None
+    if driver.version is not None and not is_tegra:
         branch = table.branch_of(driver.version, system)
         grade = _grade_version(driver.version, cuda, exact, floor, branch)
         if driver.cuda is not None and _is_compat(driver, branch) and driver.cuda >= cuda:

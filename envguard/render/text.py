@@ -121,7 +121,8 @@ def _environment_words(facts: Facts) -> str:
     if interpreter is not None and interpreter.version is not None:
         parts.append(f"Python {interpreter.version}")
     if environment.distributions:
-        parts.append(f"{len(environment.distributions)} distributions")
+        count = len(environment.distributions)
+        parts.append(f"{count} distribution{'' if count == 1 else 's'}")
     place = environment.document or (interpreter.executable if interpreter else None)
     return ", ".join(parts) + (f" in {place}" if place else "")
 
