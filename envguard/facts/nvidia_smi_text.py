@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _MIB = 1024 * 1024
+_MAX_ROW = 400  # tables are 80 to 100 characters wide
 # The columns of CSV_QUERY, in this order.
 CSV_COLUMNS = (
     "index",
@@ -27,14 +28,13 @@ CSV_COLUMNS = (
 _DRIVER = re.compile(r"(?:Driver|KMD) Version\s*:\s*([^\s|]+)")
 _CUDA = re.compile(r"CUDA (?:UMD )?Version\s*:\s*([^\s|]+)")
 _TOOL = re.compile(r"NVIDIA-SMI(?: version)?\s*:?\s+([0-9]+(?:\.[0-9]+)+)")
-_NAME_ROW = re.compile(
-    r"\|\s+(\d+)\s+(\S.*?)\s+(?:On|Off|N/A|WDDM|TCC|MCDM|ERR!)\s*\|"
-    r"\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]|N/A)\s"
-)
-_MEMORY_ROW = re.compile(r"\|\s*[^|]*\|\s*\d+\s*MiB\s*/\s*(\d+)\s*MiB\s*\|")
-_MIG_ROW = re.compile(r"^\|[^|]*\|[^|]*\|\s*(Enabled|Disabled)\*?\s*\|\s*$")
-_LISTED = re.compile(r"GPU\s+(\d+):\s+(.+?)\s*(?:\(UUID:\s*(\S+?)\))?\s*$")
-_LISTED_MIG = re.compile(r"MIG\s+(\S+)\s+Device\s+\d+:\s*\(UUID:\s*(\S+?)\)")
+_BUS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]")
+_NUMBER = re.compile(r"[0-9]{1,4}")
+_MEBIBYTES = re.compile(r"[0-9]{1,9}")
+_MODES = frozenset({"On", "Off", "N/A", "WDDM", "TCC", "MCDM", "ERR!"})
+_MEMORY = re.compile(r"[0-9]{1,9}MiB/([0-9]{1,9})MiB")
+_LISTED = re.compile(r"GPU ([0-9]{1,4}): (.+?) ?(?:\(UUID: ?([^\s()]+)\))?$")
+_LISTED_MIG = re.compile(r"MIG (\S{1,40}) Device [0-9]{1,3}: ?\(UUID: ?([^\s()]+)\)")
 _UNKNOWN = frozenset({"N/A", "[N/A]", "[NOT SUPPORTED]", "[UNKNOWN ERROR]", "ERR!", "[ERR!]", ""})
 
 # What nvidia-smi says instead of an answer -> why; the first that occurs counts.
@@ -75,7 +75,7 @@ class SmiText:
         tool: Version of nvidia-smi, which comes with the user-mode libraries.
         gpus: The GPUs listed; empty when it says that there are none.
         complaint: What it says instead of an answer.
-        is_name_cut: Some names end in ``...``: the table cuts long ones.
+        cut_names: Indices of the GPUs whose name the table cut: it ended in ``...``.
     """
 
     driver: DriverVersion | None = None
@@ -83,7 +83,12 @@ class SmiText:
     tool: DriverVersion | None = None
     gpus: tuple[Gpu, ...] | None = None
     complaint: Complaint | None = None
-    is_name_cut: bool = False
+    cut_names: tuple[int, ...] = ()
+
+    @property
+    def is_name_cut(self) -> bool:
+        """Whether some name is not whole."""
+        return bool(self.cut_names)
 
 
 def parse_nvidia_smi(text: str) -> SmiText:
@@ -101,14 +106,14 @@ def parse_nvidia_smi(text: str) -> SmiText:
     complaint = find_complaint(text)
     if gpus is None and complaint and "no devices" in complaint.words.lower():
         gpus = ()
-    cut = any(gpu.name and gpu.name.endswith("...") for gpu in gpus or ())
+    cut = tuple(g.index for g in gpus or () if g.name and g.name.endswith("..."))
     return SmiText(
         driver=_driver(_DRIVER.search(text)),
         cuda=_cuda(_CUDA.search(text)),
         tool=_driver(_TOOL.search(text)),
         gpus=None if gpus is None else tuple(_uncut(gpu) for gpu in gpus),
         complaint=complaint,
-        is_name_cut=cut,
+        cut_names=cut,
     )
 
 
@@ -145,19 +150,56 @@ def _uncut(gpu: Gpu) -> Gpu:
 def _table_gpus(text: str) -> tuple[Gpu, ...] | None:
     """The GPUs of the table: a row with name and bus, one with memory, one with the MIG mode."""
     gpus: list[Gpu] = []
+    has_mig_rows = False
     for line in text.splitlines():
-        row = _NAME_ROW.search(line)
-        if row:
-            bus = None if row[3] == "N/A" else row[3].upper()
-            gpus.append(Gpu(int(row[1]), name=row[2], pci_bus_id=bus))
-            continue
-        if gpus and gpus[-1].memory_bytes is None and (row := _MEMORY_ROW.search(line)):
-            gpus[-1] = replace(gpus[-1], memory_bytes=int(row[1]) * _MIB)
-        elif gpus and gpus[-1].mig_enabled is None and (row := _MIG_ROW.match(line)):
-            gpus[-1] = replace(gpus[-1], mig_enabled=row[1] == "Enabled")
-        elif "Processes:" in line or "MIG devices:" in line:
+        cells = [cell.strip() for cell in line.split("|", 6)][1:]
+        if "Processes:" in line:
             break
+        if "MIG devices:" in line:
+            has_mig_rows = True
+        elif len(cells) < 4 or len(line) > _MAX_ROW:
+            continue
+        elif has_mig_rows:
+            _add_mig_row(gpus, cells)
+        elif (gpu := _name_row(cells)) is not None:
+            gpus.append(gpu)
+        elif gpus:
+            gpus[-1] = _with_row(gpus[-1], cells)
     return tuple(gpus) if gpus else None
+
+
+def _name_row(cells: list[str]) -> Gpu | None:
+    """``|   0  NVIDIA A40          On  |   00000000:4F:00.0 Off |                    0 |``."""
+    words, bus = cells[0].split(), cells[1].partition(" ")[0]
+    if len(words) < 3 or not _NUMBER.fullmatch(words[0]) or words[-1] not in _MODES:
+        return None
+    if not _BUS.fullmatch(bus) and bus != "N/A":
+        return None
+    name = " ".join(words[1:-1])
+    return Gpu(int(words[0]), name=name, pci_bus_id=None if bus == "N/A" else bus.upper())
+
+
+def _with_row(gpu: Gpu, cells: list[str]) -> Gpu:
+    """A GPU with what a row below its name states: total memory, or the MIG mode."""
+    memory = _MEMORY.fullmatch("".join(cells[1].split()))
+    if memory and gpu.memory_bytes is None:
+        return replace(gpu, memory_bytes=int(memory[1]) * _MIB)
+    mode = cells[2].removesuffix("*")
+    if mode in {"Enabled", "Disabled"} and gpu.mig_enabled is None:
+        return replace(gpu, mig_enabled=mode == "Enabled")
+    return gpu
+
+
+def _add_mig_row(gpus: list[Gpu], cells: list[str]) -> None:
+    """``|  1    3   0   0  |  14366MiB / 19968MiB | ...``: the table names no UUID."""
+    words = cells[0].split()
+    memory = _MEMORY.match("".join(cells[1].split()))
+    if len(words) != 4 or not memory or not all(_NUMBER.fullmatch(word) for word in words):
+        return
+    device = MigDevice("", memory_bytes=int(memory[1]) * _MIB)
+    for position, gpu in enumerate(gpus):
+        if gpu.index == int(words[0]):
+            gpus[position] = replace(gpu, mig_devices=(*gpu.mig_devices, device))
 
 
 def parse_nvidia_smi_csv(text: str) -> SmiText:
@@ -170,7 +212,7 @@ def parse_nvidia_smi_csv(text: str) -> SmiText:
         text: One line per GPU; memory in MiB. ``[N/A]`` and the like are not known.
     """
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
-    full = [row for row in rows if len(row) == len(CSV_COLUMNS) and row[0].isdecimal()]
+    full = [row for row in rows if len(row) == len(CSV_COLUMNS) and _NUMBER.fullmatch(row[0])]
     complaint = find_complaint(text)
     if not full:
         none = complaint is not None and "no devices" in complaint.words.lower()
@@ -207,7 +249,7 @@ def _csv_gpu(row: list[str]) -> Gpu:
         index=int(row[0]),
         name=values.get("name"),
         capability=capability,
-        memory_bytes=int(memory) * _MIB if memory.isdecimal() else None,
+        memory_bytes=int(memory) * _MIB if _MEBIBYTES.fullmatch(memory) else None,
         uuid=values.get("uuid"),
         pci_bus_id=values.get("pci.bus_id"),
     )
@@ -216,7 +258,8 @@ def _csv_gpu(row: list[str]) -> Gpu:
 def parse_nvidia_smi_list(text: str) -> tuple[Gpu, ...]:
     """Read ``nvidia-smi -L``: names and UUIDs, with the MIG devices below each GPU."""
     gpus: list[Gpu] = []
-    for line in text.splitlines():
+    for row_text in text.splitlines():
+        line = " ".join(row_text.split()) if len(row_text) <= _MAX_ROW else ""
         mig = _LISTED_MIG.search(line)
         if mig and gpus:
             devices = (*gpus[-1].mig_devices, MigDevice(mig[2], mig[1]))
