@@ -90,8 +90,8 @@ class Ladder:
 def rank_builds(wish: Wish, machines: tuple[Machine, ...], matrix: Matrix) -> Ladder:
     """Rank the published builds for one or several machines.
 
-    Newest torch first; among the builds of one release firm rows before unfirm, then the better
-    driver grade, then native code before JIT, then the newest CUDA. A CPU build is a candidate
+    Newest torch first; among the builds of one release the better driver grade, then firm rows
+    before unfirm, then native code before JIT, then the newest CUDA. A CPU build is a candidate
     only where the wish allows it, and comes after every CUDA build of its release.
 
     Args:
@@ -133,8 +133,8 @@ def _order(build: TorchBuildRow, grade: DriverGrade, *, is_native: bool) -> tupl
     return (
         tuple(-part for part in (*build.version.release, 0, 0, 0)[:3]),
         cuda is None,
-        not build.provenance.is_firm,
         _GRADE_ORDER.index(grade),
+        not build.provenance.is_firm,
         not is_native,
         (-cuda.major, -cuda.minor) if cuda else (0, 0),
     )

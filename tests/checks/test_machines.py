@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from envguard.checks.context import CheckOptions
 from envguard.facts.facts import parse_facts_document
-from envguard.facts.report import Report
 from envguard.judge import judge
 from envguard.matrix.loader import Matrix
+
+if TYPE_CHECKING:
+    from envguard.facts.report import Report
 
 FOLDER = Path(__file__).resolve().parents[1] / "machines"
 FILES = sorted(FOLDER.glob("*.json"))
