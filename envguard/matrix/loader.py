@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from envguard.matrix.gpu_table import GpuTable
     from envguard.matrix.libs_table import LibsTable
+    from envguard.matrix.signals_table import SignalsTable
     from envguard.matrix.support_table import SupportTable, ToolkitTable, UvTable
     from envguard.matrix.tables import DriverTable
     from envguard.matrix.torch_table import TorchTable
@@ -126,6 +127,13 @@ class Matrix:
         from envguard.matrix.support_table import UvTable  # loaded with its table
 
         return UvTable(self.document("uv.toml"))
+
+    @cached_property
+    def signals(self) -> SignalsTable:
+        """What crashes leave behind."""
+        from envguard.matrix.signals_table import SignalsTable  # loaded with its table
+
+        return SignalsTable(self.document("signals.toml"))
 
 
 def _read_manifest(document: Document) -> Manifest:

@@ -1,0 +1,343 @@
+"""Queries about what crashes leave behind: exit codes, log signatures, phases, error tables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from envguard.matrix.rows import Provenance
+
+if TYPE_CHECKING:
+    from envguard.matrix.reading import Document, Row
+
+
+class Proof(Enum):
+    """How far a signature alone proves what it means."""
+
+    CERTAIN = "certain"
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+@dataclass(frozen=True, slots=True)
+class ExitSignal:
+    """A signal that processes die of.
+
+    Args:
+        number: Its number.
+        name: ``SIGKILL``.
+        unsigned: What ``sys.exit(-number)`` gives, as DeepSpeed's launcher does.
+        means: What it is.
+        usual_causes: Where it usually comes from.
+    """
+
+    number: int
+    name: str
+    unsigned: int
+    means: str
+    usual_causes: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class ExitStatus:
+    """An exit status that is no signal."""
+
+    code: int
+    means: str
+    usual_causes: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class LauncherRow:
+    """What a launcher does with the exit status of a rank, and where the truth is."""
+
+    name: str
+    outer_code: str
+    truth: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Words in a log that mean something.
+
+    Args:
+        id: Its name.
+        layer: Who writes it: ``kernel``, ``slurm``, ``launcher``, ``cuda`` ...
+        pattern: Searched in lines that hold one of the literals.
+        literals: Texts of which a matching line holds at least one.
+        means: What it means.
+        phase: When it is seen.
+        proves: How far it alone proves what it means.
+        next: What to look at next.
+        rules_out: What it speaks against.
+    """
+
+    id: str
+    layer: str
+    pattern: re.Pattern[str]
+    literals: tuple[str, ...]
+    means: str
+    phase: str
+    proves: Proof
+    next: str
+    rules_out: str
+    sample: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """A phase of a training run and the lines that mark it."""
+
+    id: str
+    marks: str
+    first_suspects: str
+    codes: tuple[str, ...]
+    pattern: re.Pattern[str]
+    literals: tuple[str, ...]
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """A numbered error of the driver (Xid), the CUDA runtime or NCCL.
+
+    Args:
+        code: Its number.
+        name: ``cudaErrorInvalidValue``; empty for an Xid.
+        text: Its message.
+        kind: ``app``, ``env``, ``hw``, ``link``, ``build`` ...; empty for NCCL.
+        note: What it usually is.
+        action: NVIDIA's immediate action for an Xid, else empty.
+    """
+
+    code: int
+    name: str
+    text: str
+    kind: str
+    note: str
+    action: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Discriminator:
+    """Which evidence decides for or against a verdict."""
+
+    verdict: str
+    exit_form: str
+    decisive: str
+    supporting: str
+    against: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceTool:
+    """A tool that would have kept evidence, and when it keeps none."""
+
+    name: str
+    gives: str
+    silent_when: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class SaveMarker:
+    """What an unfinished checkpoint folder tells."""
+
+    id: str
+    observation: str
+    means: str
+    provenance: Provenance
+
+
+class SignalsTable:
+    """The rows of ``signals.toml``.
+
+    Args:
+        document: The decoded file.
+
+    Raises:
+        MatrixError: A row misses a field, or a pattern is none.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.signals = tuple(_read_signal(row) for row in document.rows("exit_code"))
+        self.statuses = tuple(_read_status(row) for row in document.rows("exit_plain"))
+        self.launchers = tuple(_read_launcher(row) for row in document.rows("launcher"))
+        self.signatures = tuple(_read_signature(row) for row in document.rows("signature"))
+        self.phases = tuple(_read_phase(row) for row in document.rows("phase"))
+        self.save_markers = tuple(_read_marker(row) for row in document.rows("save_marker"))
+        self.xids = tuple(_read_xid(row) for row in document.rows("xid"))
+        self.cuda_errors = tuple(_read_cuda(row) for row in document.rows("cuda_error"))
+        self.nccl_errors = tuple(_read_nccl(row) for row in document.rows("nccl_error"))
+        self.discriminators = tuple(_read_decider(r) for r in document.rows("discriminator"))
+        self.tools = tuple(_read_tool(row) for row in document.rows("evidence_tool"))
+        self._by_id = {row.id: row for row in self.signatures}
+
+    def signature(self, name: str) -> Signature:
+        """The signature of this name.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return self._by_id[name]
+
+    def signal(self, number: int) -> ExitSignal | None:
+        """A signal by number, or None."""
+        return next((row for row in self.signals if row.number == number), None)
+
+    def status(self, code: int) -> ExitStatus | None:
+        """A plain exit status, or None."""
+        return next((row for row in self.statuses if row.code == code), None)
+
+    def xid(self, code: int) -> ErrorRow | None:
+        """An Xid by number, or None."""
+        return next((row for row in self.xids if row.code == code), None)
+
+    def cuda_error(self, words: str) -> ErrorRow | None:
+        """A CUDA runtime error by its text, name or number, or None.
+
+        The texts of two errors can be alike; the first of the table is given.
+        """
+        wanted = words.strip().rstrip(".").lower()
+        for row in self.cuda_errors:
+            if wanted in {row.text.rstrip(".").lower(), row.name.lower(), str(row.code)}:
+                return row
+        return None
+
+    def nccl_error(self, words: str) -> ErrorRow | None:
+        """An NCCL result by the start of its text, or None."""
+        wanted = words.strip().lower()
+        return next(
+            (r for r in self.nccl_errors if wanted.startswith(r.text.partition(" (")[0].lower())),
+            None,
+        )
+
+
+def _text(row: Row, field: str) -> str:
+    return row.text(field) if row.has(field) else ""
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as err:
+        raise ValueError(f"{text!r} is not a pattern: {err}") from err
+
+
+def _read_signal(row: Row) -> ExitSignal:
+    return ExitSignal(
+        row.integer("signal"),
+        row.text("name"),
+        row.integer("unsigned"),
+        row.text("means"),
+        row.text("usual_causes"),
+        row.provenance(),
+    )
+
+
+def _read_status(row: Row) -> ExitStatus:
+    return ExitStatus(
+        row.integer("code"), row.text("means"), row.text("usual_causes"), row.provenance()
+    )
+
+
+def _read_launcher(row: Row) -> LauncherRow:
+    return LauncherRow(
+        row.text("name"), row.text("outer_code"), row.text("truth"), row.provenance()
+    )
+
+
+def _read_signature(row: Row) -> Signature:
+    return Signature(
+        row.text("id"),
+        row.text("layer"),
+        row.value("regex", _pattern),
+        row.texts("literals"),
+        row.text("means"),
+        row.text("phase"),
+        row.value("proves", Proof),
+        _text(row, "next"),
+        _text(row, "rules_out"),
+        row.text("sample"),
+        row.provenance(),
+    )
+
+
+def _read_phase(row: Row) -> PhaseRow:
+    return PhaseRow(
+        row.text("id"),
+        row.text("marks"),
+        row.text("first_suspects"),
+        row.texts("codes"),
+        row.value("regex", _pattern),
+        row.texts("literals"),
+        row.provenance(),
+    )
+
+
+def _read_marker(row: Row) -> SaveMarker:
+    return SaveMarker(row.text("id"), row.text("observation"), row.text("means"), row.provenance())
+
+
+def _read_xid(row: Row) -> ErrorRow:
+    return ErrorRow(
+        row.integer("code"),
+        "",
+        row.text("meaning"),
+        row.text("class"),
+        _text(row, "note"),
+        _text(row, "action"),
+        row.provenance(),
+    )
+
+
+def _read_cuda(row: Row) -> ErrorRow:
+    row.flag("sticky", default=False)
+    return ErrorRow(
+        row.integer("code"),
+        row.text("name"),
+        row.text("string"),
+        row.text("class"),
+        _text(row, "note"),
+        "",
+        row.provenance(),
+    )
+
+
+def _read_nccl(row: Row) -> ErrorRow:
+    return ErrorRow(
+        row.integer("code"),
+        row.text("name"),
+        row.text("string"),
+        "",
+        row.text("means"),
+        "",
+        row.provenance(),
+    )
+
+
+def _read_decider(row: Row) -> Discriminator:
+    return Discriminator(
+        row.text("verdict"),
+        row.text("exit_form"),
+        row.text("decisive"),
+        row.text("supporting"),
+        row.text("against"),
+        row.provenance(),
+    )
+
+
+def _read_tool(row: Row) -> EvidenceTool:
+    return EvidenceTool(
+        row.text("name"), row.text("gives"), row.text("silent_when"), row.provenance()
+    )
