@@ -23,9 +23,9 @@ from envguard.facts.environment import (
 )
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.torch_label import label_of_version
+from envguard.facts.variables import printable
 from envguard.probe.child import Child, ChildResult
 from envguard.probe.torch_file import build_of, parse_version_file
-from envguard.probe.variables import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

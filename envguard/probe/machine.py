@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Machine
+from envguard.facts.variables import recorded_variables
+from envguard.facts.visible import mark_visible
 from envguard.probe.host import probe_host
 from envguard.probe.kernel import probe_procfs, probe_sysfs
 from envguard.probe.libcuda import collect_libcuda
@@ -13,8 +15,6 @@ from envguard.probe.limits import probe_limits
 from envguard.probe.merge import merge_driver, merge_gpus, merge_readings
 from envguard.probe.nvml import collect_nvml
 from envguard.probe.toolkit import collect_toolkit, start_toolkit
-from envguard.probe.variables import recorded_variables
-from envguard.probe.visible import mark_visible
 
 if TYPE_CHECKING:
     from envguard.probe.options import ProbeOptions

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.facts.gaps import Gap, GapReason
-from envguard.facts.machine import Driver
+from envguard.facts.machine import Driver, Gpu
 from envguard.facts.nvidia_smi_text import (
     SmiText,
     parse_nvidia_smi,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from envguard.probe.start import SmiChildren
 
 PROBE = "nvidia-smi"
+_FIELDS = ("name", "capability", "memory_bytes", "uuid", "pci_bus_id")
 
 
 def absent_nvidia_smi() -> Said:
@@ -36,12 +38,31 @@ def collect_nvidia_smi(children: SmiChildren) -> Said:
         user_mode_version=table.tool,
         is_loaded=True if csv.driver or table.driver else None,
     )
-    gpus = csv.gpus if csv.gpus is not None else table.gpus
+    gpus = csv.gpus if csv.gpus is not None else _whole_names(table)
     readings = read_driver(driver, PROBE) + (read_gpus(gpus, PROBE) if gpus is not None else ())
     gaps = _missing(table, table_result, driver.cuda is None, "machine.driver.cuda")
     gaps += _missing(csv, csv_result, driver.version is None, "machine.driver.version")
     gaps += _missing(csv, csv_result, gpus is None, "machine.gpus")
-    return Said(PROBE, driver, gpus, readings, gaps)
+    return Said(PROBE, driver, gpus, readings, (*gaps, *_field_gaps(gpus or ())))
+
+
+def _whole_names(table: SmiText) -> tuple[Gpu, ...] | None:
+    """The table's GPUs, without the names that it cut: the rest may be another product's name."""
+    if table.gpus is None:
+        return None
+    return tuple(
+        replace(gpu, name=None) if gpu.index in table.cut_names else gpu for gpu in table.gpus
+    )
+
+
+def _field_gaps(gpus: tuple[Gpu, ...]) -> tuple[Gap, ...]:
+    detail = "nvidia-smi does not state it, or cuts it short"
+    return tuple(
+        Gap(f"machine.gpus[{gpu.index}].{name}", GapReason.UNREADABLE, PROBE, detail)
+        for gpu in gpus
+        for name in _FIELDS
+        if getattr(gpu, name) is None
+    )
 
 
 def _gaps(reason: GapReason, detail: str) -> tuple[Gap, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from envguard.probe.variables import recorded_variables
+from envguard.facts.variables import recorded_variables
 
 
 def test_variables_that_matter_are_recorded_sorted() -> None:

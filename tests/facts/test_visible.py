@@ -6,7 +6,7 @@ import pytest
 
 from envguard.facts.machine import Gpu, MigDevice
 from envguard.facts.versions import ComputeCapability
-from envguard.probe.visible import mark_visible
+from envguard.facts.visible import mark_visible
 
 H100 = ComputeCapability(9, 0)
 ALIKE = tuple(
