@@ -81,6 +81,8 @@ def _value(value: object) -> str:
             return json.dumps(value, ensure_ascii=False)
         case list() | tuple():
             return f"[{', '.join(map(_value, value))}]"
+        case dict() if not value:
+            return "{}"
         case dict():
             return f"{{ {', '.join(f'{_key(k)} = {_field(k, v)}' for k, v in value.items())} }}"
         case _:

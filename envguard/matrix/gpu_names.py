@@ -6,10 +6,11 @@ import re
 from dataclasses import dataclass
 
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]")
+_COUNT = re.compile(r"^[0-9]{1,4} ?[x×*] ?")  # noqa: RUF001 - people do write the sign
 _MIG = re.compile(r"\bmig\b.*$")
 # vGPU profiles: A100-10C, A100-1-5C, RTX6000-Ada-48Q.
-_VGPU = re.compile(r"-(?:[0-9]{1,2}-)?[0-9]{1,3}(?:q|c|b|a|cme|me)$")
-_SIZE_WITH_SPACE = re.compile(r"\b([0-9]{1,3})\s+g(?:i?b)?\b")
+_VGPU = re.compile(r"-(?:[0-9]{1,2}-)?1?[0-9]{1,2}(?:q|c|b|a|cme|me)$")
+_SIZE_WITH_SPACE = re.compile(r"\b([0-9]{1,3})[\s-]+g(?:i?b)?\b")
 _SPLIT = re.compile(r"[^a-z0-9]+")
 _SIZE = re.compile(r"[0-9]{1,3}g(?:i?b)?")
 _FORM_FACTOR = re.compile(r"sxm[0-9]?|pcie|hbm[0-9]e?|nvl[0-9]*|gddr[0-9]x?")
@@ -92,7 +93,7 @@ def parse_gpu_name(text: str) -> NameParts:
         Its parts; ``core`` is empty when the text names no product.
     """
     lowered = _MARKS.sub(" ", text[:LONGEST].lower()).strip()
-    lowered = _MIG.sub("", lowered).strip()
+    lowered = _MIG.sub("", _COUNT.sub("", lowered)).strip()
     plain = _VGPU.sub("", lowered)
     words = [w for word in _words(plain) for w in _unglue(word)]
     if "jetson" in words:

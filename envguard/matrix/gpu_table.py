@@ -31,7 +31,11 @@ class GpuTable:
             row.text("chip"): row.value("capability", ComputeCapability.parse)
             for row in document.rows("chip")
         }
-        self._parts = [(model, parse_gpu_name(model.name)) for model in self.models]
+        # Products that differ in optional words only share a key, so a name looks at few.
+        self._by_key: dict[tuple[str, ...], list[tuple[GpuModel, NameParts]]] = {}
+        for model in self.models:
+            parts = parse_gpu_name(model.name)
+            self._by_key.setdefault(_key(parts.core), []).append((model, parts))
 
     def find(self, name: str) -> tuple[GpuModel, ...]:
         """The products that a name may mean.
@@ -50,7 +54,8 @@ class GpuTable:
         wanted = parse_gpu_name(name)
         if not wanted.core:
             return ()
-        fitting = [pair for pair in self._parts if _has_brands(wanted, *pair)]
+        alike = self._by_key.get(_key(wanted.core), [])
+        fitting = [pair for pair in alike if _has_brands(wanted, *pair)]
         exact = [pair for pair in fitting if pair[1].core == wanted.core]
         same_brands = [pair for pair in exact if pair[1].brands == wanted.brands]
         if same_brands:
@@ -78,10 +83,15 @@ class GpuTable:
         """Find a vGPU profile, which marks the board by letters: V100DX, A100D, H100XM."""
         for letters in (1, 2):
             core = tuple(sorted(_shorten(word, letters) for word in wanted.core))
-            found = [pair for pair in self._parts if pair[1].core == core]
+            alike = self._by_key.get(_key(core), [])
+            found = [pair for pair in alike if pair[1].core == core]
             if found:
                 return found
         return []
+
+
+def _key(core: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for word in core if word not in OPTIONAL)
 
 
 def _shorten(word: str, letters: int) -> str:

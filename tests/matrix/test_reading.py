@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from packaging.version import Version
+
+from envguard.errors import MatrixError
+from envguard.matrix.reading import Document, Row, load_document
+from envguard.matrix.rows import Confidence
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOURCES = {"page": {"url": "https://docs.example/page", "checked": "2026-11-29"}}
+
+
+def row_of(**fields: object) -> Row:
+    document = Document("torch.toml", {"sources": SOURCES, "build": [{}, {}, {}, fields]})
+    return list(document.rows("build"))[3]
+
+
+def message_of(error: pytest.ExceptionInfo[MatrixError]) -> str:
+    return error.value.message
+
+
+def test_a_missing_field_is_named() -> None:
+    with pytest.raises(MatrixError) as error:
+        row_of().text("platform")
+    assert message_of(error) == "torch.toml: build[3].platform: is missing"
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "problem"),
+    [
+        (lambda row: row.text("f"), 3, "expected a text, found 3"),
+        (lambda row: row.integer("f"), True, "expected a whole number, found True"),
+        (lambda row: row.integer("f"), "1", "expected a whole number, found '1'"),
+        (lambda row: row.flag("f", default=True), 1, "expected true or false, found 1"),
+        (lambda row: row.words("f"), ["a"], "expected a text, found ['a']"),
+        (lambda row: row.words("f"), "a  b", "expected single spaces between words"),
+        (lambda row: row.integers("f"), 3, "expected a list, found 3"),
+        (lambda row: row.texts("f"), "a", "expected a list, found 'a'"),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_named(read: object, value: object, problem: str) -> None:
+    assert callable(read)
+    with pytest.raises(MatrixError) as error:
+        read(row_of(f=value))
+    assert message_of(error) == f"torch.toml: build[3].f: {problem}"
+
+
+def test_an_item_of_the_wrong_type_is_named_with_its_place() -> None:
+    with pytest.raises(MatrixError) as error:
+        row_of(windows=[580, "582"]).integers("windows")
+    assert message_of(error) == (
+        "torch.toml: build[3].windows[1]: expected a whole number, found '582'"
+    )
+
+
+def test_a_word_that_cannot_be_parsed_is_named_with_its_place() -> None:
+    with pytest.raises(MatrixError) as error:
+        row_of(torch="2.0.0 two").values("torch", Version)
+    assert message_of(error).startswith("torch.toml: build[3].torch[1]: ")
+    assert "two" in message_of(error)
+
+
+def test_words_are_split_and_an_empty_text_holds_none() -> None:
+    assert row_of(f="sm_70 sm_75").words("f") == ("sm_70", "sm_75")
+    assert row_of(f="").words("f") == ()
+
+
+def test_optional_is_none_only_where_the_field_is_not_stated() -> None:
+    assert row_of().optional("glibc", Version) is None
+    with pytest.raises(MatrixError):
+        row_of(glibc="x").optional("glibc", Version)
+
+
+def test_provenance_resolves_sources_in_order() -> None:
+    document = Document(
+        "torch.toml",
+        {
+            "sources": {**SOURCES, "wheel": {"url": "a wheel", "checked": "2026-11-01"}},
+            "build": [{"source": "wheel page", "confidence": "binary", "note": "read twice"}],
+        },
+    )
+    provenance = next(document.rows("build")).provenance()
+    assert provenance.source.url == "a wheel"
+    assert [source.url for source in provenance.also] == ["https://docs.example/page"]
+    assert provenance.confidence is Confidence.BINARY
+    assert provenance.is_firm
+    assert provenance.note == "read twice"
+
+
+@pytest.mark.parametrize(
+    ("confidence", "certainty", "is_firm"),
+    [
+        ("doc", None, True),
+        ("doc", "medium", True),
+        ("doc", "low", False),
+        ("observed", "low", False),
+        ("inferred", None, False),
+        ("inferred", "high", False),
+    ],
+)
+def test_inferred_and_low_rows_are_not_firm(
+    confidence: str, certainty: str | None, *, is_firm: bool
+) -> None:
+    fields: dict[str, object] = {"source": "page", "confidence": confidence}
+    if certainty:
+        fields["certainty"] = certainty
+    assert row_of(**fields).provenance().is_firm is is_firm
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"confidence": "doc"}, "source: is missing"),
+        ({"source": "page"}, "confidence: is missing"),
+        ({"source": "", "confidence": "doc"}, "source: names no source"),
+        ({"source": "page rumour", "confidence": "doc"}, "source[1]: 'rumour' is not among"),
+        ({"source": "page", "confidence": "sure"}, "confidence: 'sure' is not"),
+        ({"source": "page", "confidence": "doc", "certainty": "so"}, "certainty: 'so' is none"),
+    ],
+)
+def test_a_row_without_sound_provenance_is_refused(fields: dict[str, object], problem: str) -> None:
+    with pytest.raises(MatrixError) as error:
+        row_of(**fields).provenance()
+    assert message_of(error).startswith(f"torch.toml: build[3].{problem}")
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ({"build": 3}, "t.toml: build: expected an array of rows"),
+        ({}, "t.toml: build: expected an array of rows"),
+        ({"build": [{}, 3]}, "t.toml: build[1]: expected a row of fields"),
+    ],
+)
+def test_an_array_that_is_none_is_refused(data: dict[str, object], problem: str) -> None:
+    with pytest.raises(MatrixError) as error:
+        list(Document("t.toml", data).rows("build"))
+    assert message_of(error) == problem
+
+
+@pytest.mark.parametrize(
+    ("sources", "problem"),
+    [
+        ([], "t.toml: sources: expected a table"),
+        ({"a": "url"}, "t.toml: sources.a: expected a table of url and checked"),
+        ({"a": {"url": "u"}}, "t.toml: sources.a.checked: expected a text"),
+        ({"a": {"url": "", "checked": "2026-11-29"}}, "t.toml: sources.a.url: expected a text"),
+        ({"a": {"url": "u", "checked": "2026-13-01"}}, "t.toml: sources.a.checked: "),
+    ],
+)
+def test_a_source_needs_an_address_and_a_date(sources: object, problem: str) -> None:
+    with pytest.raises(MatrixError) as error:
+        Document("t.toml", {"sources": sources})
+    assert message_of(error).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"build = [\n  { torch = ", "t.toml: is not valid TOML: "),
+        (b"a = 1\na = 2\n", "t.toml: is not valid TOML: "),
+        (b"\xff\xfe", "t.toml: is not UTF-8 text: "),
+        (b"a = " + b"[" * 100_000, "t.toml: is "),
+        (b"a = " + b"1" * 10_000, "t.toml: is not valid TOML: "),
+    ],
+)
+def test_a_file_that_is_not_toml_is_one_clear_error(
+    tmp_path: Path, content: bytes, problem: str
+) -> None:
+    (tmp_path / "t.toml").write_bytes(content)
+    with pytest.raises(MatrixError) as error:
+        load_document(tmp_path, "t.toml")
+    assert message_of(error).startswith(problem)
+    assert "\n" not in message_of(error)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MatrixError) as error:
+        load_document(tmp_path, "t.toml")
+    assert message_of(error) == "t.toml: cannot be read: No such file or directory"
