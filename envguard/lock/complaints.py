@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from envguard.lock.runner import Ended
 
 PROJECT = "envguard-lock"
-_MAX_REASON = 600
+_MAX_REASON = 400
 _UNSOLVED = "No solution found when resolving dependencies"
 _BUILD = re.compile(r"Failed to (?:download and )?build(?: source distribution)? `([^`]+)`")
 _FETCH = re.compile(
@@ -41,7 +41,7 @@ _OWN = re.compile(rf"{PROJECT} depends on \S+")
 _MARKER = re.compile(r"\{[^}]*\}")
 _ABSENT = re.compile(
     r"(?:there (?:is|are) no versions? of |because )?([a-z0-9][\w.-]*)(?:[<>=!~][^\s]*)? "
-    r"was not found in the (?:package registry|cache)|"
+    r"was not found in the (?:package registry|cache|provided package locations)|"
     r"there (?:is|are) no versions? of ([a-z0-9][\w.-]*)",
     re.IGNORECASE,
 )
@@ -106,7 +106,8 @@ def explain_failure(ended: Ended) -> EnvguardError:
         return _offline(parts)
     if _REQUEST.search(parts.text):
         return _network_error(parts)
-    return ToolError(f"uv failed: {_shorten(parts.headline or 'it gives no reason')}")
+    said = ": ".join(dict.fromkeys(filter(None, (parts.headline, *parts.causes[-1:]))))
+    return ToolError(f"uv failed: {_shorten(said or 'it gives no reason')}")
 
 
 def check_config_was_read(ended: Ended) -> None:

@@ -23,7 +23,7 @@ from envguard.matrix.fit import DriverGrade, grade_driver
 from envguard.matrix.rows import TorchBuildRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from envguard.lock.runner import Uv
     from envguard.matrix.loader import Matrix
@@ -97,7 +97,7 @@ def plan_lock(
         raise _no_candidate(request, ladder, matrix)
     found = first_that_resolves(ladder.candidates, request, matrix, uv, timeout_s)
     rejected = _preferred((*ladder.rejected, *found.failed), found.candidate)
-    return _make_plan(request, found, rejected, matrix, (*notes, *_remarks(wish)))
+    return _make_plan(request, found, rejected, matrix, notes)
 
 
 def make_wish(request: LockRequest) -> Wish:
@@ -148,10 +148,13 @@ def _preferred(rejected: Iterable[Rejected], chosen: Candidate) -> tuple[Rejecte
     )
 
 
-def _remarks(wish: Wish) -> tuple[str, ...]:
-    if wish.allow_cpu and wish.backend is None:
-        return ("no NVIDIA GPU among the machines: CPU builds are considered",)
-    return ()
+def _remarks(wish: Wish, candidate: Candidate, floor: DriverVersion | None) -> Iterator[str]:
+    if candidate.build.backend == CPU and wish.backend is None:
+        yield "a CPU build is locked: there is no NVIDIA GPU among the machines"
+    if candidate.grade is DriverGrade.UNKNOWN and floor is not None:
+        yield f"no driver is known: the build needs driver {floor} or newer"
+    if not candidate.build.is_verified:
+        yield f"that {candidate.build.label} is published is announced, not established"
 
 
 def _make_plan(
@@ -176,7 +179,7 @@ def _make_plan(
         driver_floor=floor,
         family=torch_family(matrix),
         matrix_version=matrix.manifest.data_version,
-        notes=notes,
+        notes=(*notes, *_remarks(make_wish(request), candidate, floor or exact)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -199,3 +200,21 @@ def parse_words(words: Iterable[str]) -> tuple[Requirement, ...]:
         InputError: One does not parse; the message names it.
     """
     return tuple(parse_requirement(word, "argument") for word in words)
+
+
+def parse_date(text: str | None) -> str | None:
+    """Check a cut-off date as uv takes it.
+
+    Args:
+        text: ``2026-06-30`` or an RFC 3339 time; None for none.
+
+    Raises:
+        InputError: It is neither.
+    """
+    if text is None:
+        return None
+    try:
+        datetime.fromisoformat(text)
+    except ValueError as err:
+        raise InputError(f"--exclude-newer: {text!r} is not a date such as 2026-06-30") from err
+    return text

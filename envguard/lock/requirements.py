@@ -54,6 +54,7 @@ def _index_lines(plan: LockPlan, style: Style) -> Iterator[str]:
     stated = plan.request.indexes.default
     others.sort(key=lambda url: stated is None or not is_same_index(url, stated))
     if style is Style.INDEX:
+        yield "# for pip; uv also needs --index-strategy unsafe-best-match"
         first, *more = others or [plan.torch_index]
         yield f"--index-url {first}"
         yield from (f"--extra-index-url {url}" for url in more)

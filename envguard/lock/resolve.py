@@ -21,7 +21,7 @@ from envguard.lock.complaints import (
 from envguard.lock.index import CUDA_FREE, is_same_index
 from envguard.lock.pins import Listed, Pin, parse_listing, parse_uv_pylock
 from envguard.lock.request import Target
-from envguard.lock.runner import Uv, run_uv, without_default_index
+from envguard.lock.runner import Uv, run_uv, with_default_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 TIMEOUT_S = 900.0
 _MAX_PASSES = 5
 _TORCH_INDEX = "envguard-torch"
-_DEFAULT_INDEX = "envguard-default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +181,13 @@ def _compile(
     output = folder / form
     output.unlink(missing_ok=True)
     if problem.default_index is not None:
-        uv = replace(uv, variables=without_default_index(uv.variables))
-    ended = run_uv(uv, _arguments(problem, form), folder=folder, timeout_s=timeout_s)
+        uv = replace(uv, variables=with_default_index(uv.variables, problem.default_index))
+    routed = sorted(_routed(problem, routing))
+    bounds = [r for r in problem.family_bounds if canonicalize_name(r.name) in routed]
+    lines = "".join(f"{constraint}\n" for constraint in (*problem.constraints, *bounds))
+    (folder / "constraints.txt").write_text(lines, encoding="utf-8")
+    arguments = _arguments(problem, form, routed)
+    ended = run_uv(uv, arguments, folder=folder, timeout_s=timeout_s)
     if ended.returncode != 0:
         raise explain_failure(ended)
     check_config_was_read(ended)
@@ -193,7 +197,8 @@ def _compile(
         raise ToolError(f"uv wrote no {form} that can be read: {err}") from err
 
 
-def _arguments(problem: Problem, form: str) -> list[str]:
+def _arguments(problem: Problem, form: str, routed: Iterable[NormalizedName]) -> list[str]:
+    """What decides the answer stands here, not in the project: UV_NO_CONFIG would hide it."""
     target = problem.target
     hashes = ["--generate-hashes"] if form == "pylock.toml" else ["--emit-index-annotation"]
     return [
@@ -202,24 +207,31 @@ def _arguments(problem: Problem, form: str) -> list[str]:
         *("--annotation-style", "split"),
         *("--python", sys.executable, "--python-version", str(target.python)),
         *("--python-platform", target.uv_platform),
+        *("--constraints", "constraints.txt"),
         *(["--offline"] if problem.is_offline else []),
+        *_cutoff(problem.exclude_newer, routed),
     ]
+
+
+def _cutoff(date: str | None, routed: Iterable[NormalizedName]) -> Iterable[str]:
+    """The PyTorch index gives no upload times; the chosen build's release date was compared."""
+    if date is not None:
+        yield from ("--exclude-newer", date)
+        for name in routed:
+            yield from ("--exclude-newer-package", f"{name}=false")
 
 
 def _project(problem: Problem, routing: _Routing) -> dict[str, Any]:
     """The project file: nothing of the user's own project can come in between."""
     routed = sorted(_routed(problem, routing))
-    bounds = (r for r in problem.family_bounds if canonicalize_name(r.name) in routed)
     settings: dict[str, Any] = {
         "workspace": {"members": []},
-        "index": list(_indexes(problem)),
+        # What a user's uv.toml says beyond indexes must not change the answer.
+        "no-sources": False,
+        "pip": {"no-sources": False, "resolution": "highest", "index-strategy": "first-index"},
+        "index": [_torch_index(problem)],
         "sources": {name: {"index": _TORCH_INDEX} for name in routed},
-        "constraint-dependencies": [str(c) for c in (*problem.constraints, *bounds)],
     }
-    if problem.exclude_newer is not None:
-        settings["exclude-newer"] = problem.exclude_newer
-        # The PyTorch index gives no upload times; the chosen build's release date was compared.
-        settings["exclude-newer-package"] = dict.fromkeys(routed, False)
     return {
         "project": {
             "name": PROJECT,
@@ -231,8 +243,8 @@ def _project(problem: Problem, routing: _Routing) -> dict[str, Any]:
     }
 
 
-def _indexes(problem: Problem) -> Iterable[Mapping[str, Any]]:
-    yield {
+def _torch_index(problem: Problem) -> Mapping[str, Any]:
+    return {
         "name": _TORCH_INDEX,
         "url": problem.torch_index,
         "explicit": True,
@@ -240,5 +252,3 @@ def _indexes(problem: Problem) -> Iterable[Mapping[str, Any]]:
         # One answer for all passes, whatever the server says about caching.
         "cache-control": {"api": "max-age=600"},
     }
-    if problem.default_index is not None:
-        yield {"name": _DEFAULT_INDEX, "url": problem.default_index, "default": True}

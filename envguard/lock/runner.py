@@ -164,9 +164,13 @@ def _is_index_credential(name: str) -> bool:
     return name.startswith("UV_INDEX_") and name.endswith(("_USERNAME", "_PASSWORD"))
 
 
-def without_default_index(variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a run whose default index is stated."""
-    return {k: v for k, v in variables.items() if k not in _DEFAULT_INDEX_VARIABLES}
+def with_default_index(variables: Mapping[str, str], url: str) -> dict[str, str]:
+    """The environment for a run whose default index is stated.
+
+    A variable and no argument: an address can hold a password, and arguments can be seen.
+    """
+    others = {k: v for k, v in variables.items() if k not in _DEFAULT_INDEX_VARIABLES}
+    return others | {"UV_DEFAULT_INDEX": url}
 
 
 def run_uv(
