@@ -109,11 +109,4 @@ def describe_gpu(run: Run) -> Dict[str, Any]:
         "memory_bytes": properties.total_memory,
         "uuid": str(getattr(properties, "uuid", "")) or None,
         "targets": list(cuda.get_arch_list()),
-        "driver_api": driver_api(run.torch),
     }
-
-
-def driver_api(torch: Any) -> Optional[int]:
-    """The CUDA version of the driver's API, e.g. 12080; None where torch does not tell."""
-    read = getattr(torch._C, "_cuda_getDriverVersion", None)
-    return int(read()) if read else None

@@ -143,7 +143,7 @@ def stage_float16(run: Run) -> Dict[str, Any]:
 
 def stage_matmul(run: Run) -> Dict[str, Any]:
     """Matrix product of small whole numbers, exact in every dtype (cuBLAS on a GPU)."""
-    size = 256 if run.on_cuda else 64
+    size = 128 if run.on_cuda else 64
     left, right = grid(size, size, ternary), grid(size, size, lambda r, c: ternary(c + 1, r))
     spots = [(k * 37 % size, k * 59 % size) for k in range(48)]
     columns = list(zip(*right))
@@ -183,7 +183,7 @@ def stage_attention(run: Run) -> Dict[str, Any]:
         grid(16, 32, lambda r, c, s=s: ((r * 7 + c * 3 + s) % 11 - 5) / 8) for s in (0, 4, 9)
     )
     expected = attend(query, key, value)
-    kinds = {"float32": 1e-3, "float16": 1e-2} if run.on_cuda else {"float32": 1e-4}
+    kinds = {"float32": 5e-3, "float16": 1e-2} if run.on_cuda else {"float32": 1e-4}
     worst = 0.0
     for dtype, tolerance in kinds.items():
         tensors = [run.tensor([[part]], dtype) for part in (query, key, value)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.smoke.causes import find_cause
+from envguard.smoke.progress import clean_text
 from envguard.smoke.result import ErrorKind, SmokeResult, StageError, StageResult, StageStatus
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _place(error: StageError) -> str:
 def _last_word(result: SmokeResult, error: StageError) -> str:
     if error.kind not in {ErrorKind.SIGNAL, ErrorKind.EXIT}:
         return ""
-    lines = [line.strip() for line in result.stderr.text.splitlines() if line.strip()]
+    lines = _stderr_lines(result)
     return f"Last line on stderr: {lines[-1][:_WORDS_LIMIT]}" if lines else ""
 
 
@@ -149,8 +150,13 @@ def _error_evidence(result: SmokeResult, names: str, error: StageError) -> Itera
         yield from _last_words(result)
 
 
+def _stderr_lines(result: SmokeResult) -> list[str]:
+    lines = clean_text(result.stderr.text).splitlines()
+    return [line.strip() for line in lines if line.strip()]
+
+
 def _last_words(result: SmokeResult) -> Iterator[Evidence]:
-    lines = [line.strip() for line in result.stderr.text.splitlines() if line.strip()]
+    lines = _stderr_lines(result)
     if lines:
         yield Evidence("smoke.stderr", "\n".join(lines[-_LAST_LINES:])[:2000], "stderr")
 

@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # The child writes a few KiB a stage; more is rubbish from a process gone wild.
-_MAX_BYTES = 4 * 1024 * 1024
+_MAX_BYTES = 1024 * 1024
+
+
+def clean_text(text: str) -> str:
+    """Text without control characters: a terminal would obey the escapes in it."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
 class ProgressReader:
@@ -47,7 +52,7 @@ class ProgressReader:
 
     def _take(self, line: bytes) -> None:
         try:
-            record = json.loads(line)
+            record = json.loads(line, parse_constant=lambda _: None)
         except (ValueError, RecursionError):
             record = None
         if not isinstance(record, dict):

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
+from envguard.errors import ToolError
 from envguard.smoke.endings import Ending, name_ending
 from envguard.smoke.frames import is_timeout_dump, parse_faulthandler
 from envguard.smoke.oom import OomCounts, read_oom_counts
 from envguard.smoke.process import Completed, run_limited
-from envguard.smoke.progress import ProgressReader
+from envguard.smoke.progress import ProgressReader, clean_text
 from envguard.smoke.result import (
     ErrorKind,
     SmokeRequest,
@@ -54,15 +56,24 @@ def run_smoke(request: SmokeRequest) -> SmokeResult:
 
     Raises:
         InputError: A stage is not known, or the interpreter cannot be started.
+        ToolError: No temporary folder can be made.
     """
     stages = choose_stages(request.stages)
-    with tempfile.TemporaryDirectory(
-        prefix="envguard-smoke-", ignore_cleanup_errors=True
-    ) as folder:
+    with _scratch_folder() as folder:
         trace = _trace(request, stages, Path(folder))
     started = bool(trace.progress.start or trace.progress.begins)
     shown = (*stages, SHUTDOWN) if started else stages
     return _result(request, tuple(_stage_result(request, s, trace) for s in shown), trace)
+
+
+def _scratch_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="envguard-smoke-", ignore_cleanup_errors=True)
+    except OSError as err:
+        raise ToolError(
+            f"no temporary folder can be made: {err.strerror or err}",
+            hint="set TMPDIR to a folder that can be written",
+        ) from err
 
 
 def _trace(request: SmokeRequest, stages: tuple[Stage, ...], scratch: Path) -> _Trace:
@@ -202,13 +213,17 @@ def _ended(stage: Stage, before: int | None, end: Mapping[str, Any]) -> StageRes
         stage.id,
         stage.title,
         status,
-        seconds=float(seconds) if isinstance(seconds, int | float) else None,
+        seconds=float(seconds) if _is_finite(seconds) else None,
         rss_before_bytes=before,
         rss_peak_bytes=_whole(end, "rss_peak_bytes"),
         reason=_text(end, "reason"),
         details=details if isinstance(details, dict) else {},
         error=_raised(end.get("error")) if status is StageStatus.FAIL else None,
     )
+
+
+def _is_finite(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _raised(error: object) -> StageError:
@@ -220,7 +235,9 @@ def _raised(error: object) -> StageError:
         type=_text(record, "type"),
         message=_text(record, "message"),
         module=_text(record, "module") or None,
-        frames=tuple(map(str, frames)) if isinstance(frames, list) else (),
+        frames=tuple(clean_text(str(frame)) for frame in frames)
+        if isinstance(frames, list)
+        else (),
     )
 
 
@@ -248,4 +265,4 @@ def _whole(record: Mapping[str, Any] | None, key: str) -> int | None:
 
 def _text(record: Mapping[str, Any], key: str) -> str:
     value = record.get(key)
-    return value if isinstance(value, str) else ""
+    return clean_text(value) if isinstance(value, str) else ""

@@ -87,6 +87,7 @@ _FAULT_KINDS: dict[str, Callable[[], Any]] = {
     "segfault-at-exit": lambda: atexit.register(ctypes.string_at, 0),
     "abort": os.abort,
     "say-and-abort": _say_and_abort,
+    "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "illegal-instruction": lambda: os.kill(os.getpid(), signal.SIGILL),
     "hang-at-exit": lambda: atexit.register(time.sleep, 3600),

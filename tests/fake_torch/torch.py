@@ -256,7 +256,6 @@ functional = SimpleNamespace(
     linear=_linear, mse_loss=_mse_loss, conv2d=_conv2d, scaled_dot_product_attention=_attention
 )
 nn = SimpleNamespace(functional=functional)
-_C = SimpleNamespace(_cuda_getDriverVersion=lambda: 12080)
 cuda = SimpleNamespace(
     init=lambda: trip("init"),
     device_count=lambda: 1,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.errors import InputError
+from envguard.errors import InputError, ToolError
 from envguard.smoke.result import Device, ErrorKind, SmokeRequest, StageStatus
 from envguard.smoke.run import run_smoke
 from tests.smoke.fake import FAKE_TORCH, run_fake
@@ -147,6 +147,12 @@ def test_a_hang_ends_at_the_whole_tests_limit_and_says_where() -> None:
     assert any(frame.endswith("in _linear") for frame in error.frames)
 
 
+@posix_only
+def test_a_stopped_process_that_cannot_end_itself_is_ended() -> None:
+    error = failed(run_fake("linear=stop", stage_timeout_s=1))["forward"]
+    assert error.kind is ErrorKind.HANG
+
+
 def test_a_hang_at_exit_is_the_shutdowns() -> None:
     error = failed(run_fake("import=hang-at-exit", stage_timeout_s=1))["shutdown"]
     assert error.kind is ErrorKind.HANG
@@ -167,6 +173,11 @@ def test_an_exception_keeps_type_message_and_frames() -> None:
     assert error.type == "RuntimeError"
     assert error.message == "boom \u2713\nsecond line"
     assert error.frames[-1].endswith("in _raise")
+
+
+def test_terminal_escapes_in_a_message_are_taken_out() -> None:
+    error = failed(run_fake("backward=raise", message="\x1b[2Jboom\x07"))["backward"]
+    assert error.message == "\ufffd[2Jboom\ufffd"
 
 
 @pytest.mark.parametrize(
@@ -349,6 +360,14 @@ def test_no_temporary_folder_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     run_fake("linear=abort" if hasattr(signal, "SIGKILL") else "linear=exit")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_place_for_temporary_files_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    with pytest.raises(ToolError, match="no temporary folder can be made: No such file"):
+        run_fake()
 
 
 def test_the_child_does_not_see_the_folder_it_lies_in(tmp_path: Path) -> None:
