@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.matrix_drivers import derive_drivers, derive_toolkits, derive_uv
 from scripts.matrix_format import render_table
 from scripts.matrix_gpus import derive_gpus
+from scripts.matrix_index import derive_index
 from scripts.matrix_libs import derive_libs
 from scripts.matrix_torch import derive_torch
 from scripts.matrix_words import Words, WordsError
@@ -42,6 +43,7 @@ def derive_tables(folder: Path, words: Words) -> dict[str, str]:
     tables = {
         "drivers.toml": derive_drivers(facts, compilers, words),
         "gpus.toml": derive_gpus(facts, words),
+        "index.toml": derive_index(facts, words),
         "toolkits.toml": derive_toolkits(compilers, words),
         "torch.toml": derive_torch(facts, words),
         "torch_libs.toml": derive_libs(facts, words),

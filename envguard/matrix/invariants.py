@@ -52,7 +52,7 @@ def _check_manifest(matrix: Matrix) -> Iterator[str]:
 
 
 def _check_loading(matrix: Matrix) -> Iterator[str]:
-    for table in ("drivers", "gpus", "libs", "support", "toolkits", "torch", "uv"):
+    for table in ("drivers", "gpus", "index", "libs", "support", "toolkits", "torch", "uv"):
         try:
             getattr(matrix, table)
         except MatrixError as err:
@@ -179,6 +179,10 @@ def _version(field: str) -> Callable[[Row], object]:
     return lambda row: row.value(field, Version)
 
 
+def _text(field: str) -> Callable[[Row], object]:
+    return lambda row: row.text(field)
+
+
 def _number(field: str) -> Callable[[Row], object]:
     return lambda row: row.integer(field)
 
@@ -199,6 +203,10 @@ def _by_builds(row: Row) -> object:
 
 def _by_backend(row: Row) -> object:
     return row.value("backend", Backend.parse).cuda or CudaVersion(0, 0)
+
+
+def _by_place(row: Row) -> object:
+    return row.text("package") if row.has("package") else "", row.text("platform")
 
 
 def _by_package(row: Row) -> object:
@@ -226,6 +234,12 @@ TABLES: dict[str, dict[str, Callable[[Row], object]]] = {
         "branch_support": _number("branch"),
     },
     "gpus.toml": {"gpu": _by_capability, "chip": _by_capability},
+    "index.toml": {
+        "channel": _text("name"),
+        "host": _text("name"),
+        "unlabelled": _by_place,
+        "platform_tag": _by_place,
+    },
     "toolkits.toml": {"host_compiler": _version("cuda")},
     "torch.toml": {
         "release": _version("version"),

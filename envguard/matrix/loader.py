@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     from envguard.matrix.gpu_table import GpuTable
+    from envguard.matrix.index_table import IndexTable
     from envguard.matrix.libs_table import LibsTable
     from envguard.matrix.signals_table import SignalsTable
     from envguard.matrix.support_table import SupportTable, ToolkitTable, UvTable
@@ -99,6 +100,13 @@ class Matrix:
         from envguard.matrix.gpu_table import GpuTable  # loaded with its table
 
         return GpuTable(self.document("gpus.toml"))
+
+    @cached_property
+    def index(self) -> IndexTable:
+        """Layout of the PyTorch index."""
+        from envguard.matrix.index_table import IndexTable  # loaded with its table
+
+        return IndexTable(self.document("index.toml"))
 
     @cached_property
     def libs(self) -> LibsTable:

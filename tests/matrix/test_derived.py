@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.matrix.conftest import Break
 
 FACTS = os.environ.get("ENVGUARD_FACTS", "")
-TABLES = ("drivers", "gpus", "manifest", "toolkits", "torch", "torch_libs", "uv")
+TABLES = ("drivers", "gpus", "index", "manifest", "toolkits", "torch", "torch_libs", "uv")
 needs_facts = pytest.mark.skipif(
     not (Path(FACTS) / "torch_cuda.toml").is_file() or not FACTS,
     reason="ENVGUARD_FACTS names no folder of facts",
