@@ -1,0 +1,1 @@
+"""Reads compiled files without running them: ELF, fatbins, the static link check."""
