@@ -212,9 +212,9 @@ def check_labels(pins: Iterable[Pin], build: TorchBuildRow) -> None:
 
 
 def first_reasons(rejected: Iterable[Rejected]) -> str:
-    """The first few different reasons, each with the build that it is said of."""
+    """A few different reasons, each with its build; the nearest misses first."""
     shown: dict[str, str] = {}
-    for item in rejected:
+    for item in sorted(rejected, key=lambda item: len(item.reasons)):
         text = "; ".join(item.reasons)
         shown.setdefault(text, f"{item.build.label} ({text})")
     return ", ".join(list(shown.values())[:_SHOWN_REASONS])

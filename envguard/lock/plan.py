@@ -148,13 +148,18 @@ def _preferred(rejected: Iterable[Rejected], chosen: Candidate) -> tuple[Rejecte
     )
 
 
-def _remarks(wish: Wish, candidate: Candidate, floor: DriverVersion | None) -> Iterator[str]:
+def _remarks(
+    wish: Wish, candidate: Candidate, floor: DriverVersion | None, pins: tuple[Pin, ...]
+) -> Iterator[str]:
     if candidate.build.backend == CPU and wish.backend is None:
         yield "a CPU build is locked: there is no NVIDIA GPU among the machines"
     if candidate.grade is DriverGrade.UNKNOWN and floor is not None:
         yield f"no driver is known: the build needs driver {floor} or newer"
     if not candidate.build.is_verified:
         yield f"that {candidate.build.label} is published is announced, not established"
+    for pin in pins:
+        if pin.index_url.startswith("file:"):
+            yield f"{pin.name} comes from {pin.index_url}, which the machines must have too"
 
 
 def _make_plan(
@@ -179,7 +184,7 @@ def _make_plan(
         driver_floor=floor,
         family=torch_family(matrix),
         matrix_version=matrix.manifest.data_version,
-        notes=(*notes, *_remarks(make_wish(request), candidate, floor or exact)),
+        notes=(*notes, *_remarks(make_wish(request), candidate, floor or exact, found.pins)),
     )
 
 

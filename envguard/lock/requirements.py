@@ -57,11 +57,16 @@ def _index_lines(plan: LockPlan, style: Style) -> Iterator[str]:
         yield "# for pip; uv also needs --index-strategy unsafe-best-match"
         first, *more = others or [plan.torch_index]
         yield f"--index-url {first}"
-        yield from (f"--extra-index-url {url}" for url in more)
+        yield from (f"{_option_for(url)} {url}" for url in more)
         if others:
             yield f"--extra-index-url {plan.torch_index}"
     elif stated is not None:
         yield f"--index-url {strip_credentials(stated)}"
+
+
+def _option_for(url: str) -> str:
+    """A local folder besides the stated indexes is one of uv's find-links."""
+    return "--find-links" if url.startswith("file:") else "--extra-index-url"
 
 
 def _by_url(pin: Pin) -> str:

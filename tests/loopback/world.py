@@ -122,6 +122,7 @@ def default_pages() -> Pages:
         wheel("accelerate", "1.15.0", requires=("numpy", "psutil", "torch>=2.0.0")),
         wheel("oldlib", "1.0", requires=("torch<2.11",)),
         wheel("pinned", "0.11.0", requires=("torch==2.8.0", "torchaudio==2.8.0")),
+        wheel("audiolib", "1.0", requires=("torchaudio==2.8.0",)),
         wheel("modern", "1.0", requires=("numpy>=2",)),
         wheel("ancient", "1.0", requires=("numpy<2",)),
         wheel("winonly", "1.0", "py3-none-win_amd64"),
