@@ -160,7 +160,7 @@ def _no_answer(result: ChildResult, python: str) -> Gap:
         return Gap("environment.interpreter", result.reason, PROBE, f"{python}: {result.detail}")
     words = result.last_words
     if result.status == 0 or not _speaks_python(result):
-        said = f" (it said: {words[:120]})" if words else ""
+        said = f" (it said: {words[:120]})" if words else f" (it ended with {result.status})"
         raise InputError(f"--python: {python!r} is not a Python interpreter{said}")
     detail = f"{python} ended with status {result.status}: {words}"
     return Gap("environment.interpreter", GapReason.UNREADABLE, PROBE, detail)
