@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from envguard import __version__
-from envguard.errors import EnvguardError, ExitCode
+from envguard.errors import EnvguardError, ExitCode, MatrixError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(arguments)
     except EnvguardError as err:
-        return _report_error(arguments, err.message, err.hint, err.exit_code)
+        # a broken table is envguard's own failure, unless the user brought the tables
+        is_users = isinstance(err, MatrixError) and any(a.startswith("--matrix") for a in arguments)
+        code = ExitCode.USAGE if is_users else err.exit_code
+        return _report_error(arguments, err.message, err.hint, code)
     except _CLICK_ERROR as err:
         return _report_error(arguments, *_usage_words(err), ExitCode.USAGE)
     except (KeyboardInterrupt, typer.Abort):

@@ -10,8 +10,8 @@ from envguard.checks.context import CheckOptions
 from envguard.cli.options import DEFAULT_TORCH_INDEX, MachineOptions, OutputOptions, takes
 from envguard.cli.output import emit_report
 from envguard.cli.subject import read_subject
+from envguard.cli.tables import load_matrix
 from envguard.judge import judge
-from envguard.matrix.loader import Matrix
 
 
 @takes(machine_options=MachineOptions, output=OutputOptions)
@@ -50,7 +50,7 @@ def check(
 
     Without a subject, the interpreter that envguard runs in is judged on this machine.
     """
-    matrix = Matrix.load(output.matrix)
+    matrix = load_matrix(output.matrix)
     found = read_subject(
         subject or (), source=source, python=python, options=machine_options, matrix=matrix
     )

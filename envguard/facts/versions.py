@@ -113,7 +113,7 @@ class CodeKind(Enum):
     PTX = "compute"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class CodeTarget:
     """One thing a build contains code for: ``sm_90``, ``sm_90a``, ``compute_120``.
 
@@ -123,7 +123,7 @@ class CodeTarget:
         suffix: ``a`` (this capability only), ``f`` (this family), or empty.
     """
 
-    kind: CodeKind = field(compare=False)
+    kind: CodeKind
     capability: ComputeCapability
     suffix: str = ""
 
@@ -140,6 +140,13 @@ class CodeTarget:
         digits = match[2]
         capability = ComputeCapability(int(digits[:-1]), int(digits[-1]))
         return cls(CodeKind(match[1]), capability, match[3])
+
+    def __lt__(self, other: CodeTarget) -> bool:
+        """Order by capability, then suffix, machine code before PTX."""
+        return self._order() < other._order()
+
+    def _order(self) -> tuple[ComputeCapability, str, bool]:
+        return self.capability, self.suffix, self.kind is CodeKind.PTX
 
     def __str__(self) -> str:
         return f"{self.kind.value}_{self.capability.digits}{self.suffix}"
