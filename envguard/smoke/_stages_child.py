@@ -5,6 +5,7 @@
 A stage gets the ``Run``, returns a dict of details or None, and fails by raising.
 """
 
+import math
 import os
 from typing import Any, Dict, List
 
@@ -206,6 +207,43 @@ def stage_checkpoint(run: Run) -> Dict[str, Any]:
     return {"file_bytes": size, "tensor_bytes": 4 * count}
 
 
+def stage_compile(run: Run) -> Dict[str, Any]:
+    """``torch.compile`` of a small function: needs a C++ compiler, on a GPU triton as well."""
+    torch = run.torch
+    if not hasattr(torch, "compile"):
+        raise SkipError("torch %s has no compile" % torch.__version__)
+    for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):  # leave nothing behind
+        os.environ[variable] = os.path.join(run.scratch, variable.lower())
+    compiled = torch.compile(lambda source: torch.tanh(source) * 2.0 + 1.0)
+    values = [k / 8 for k in range(-32, 32)]
+    expected = [math.tanh(value) * 2.0 + 1.0 for value in values]
+    apart = compare("a compiled function", compiled(run.tensor(values)).tolist(), expected, 1e-4)
+    return {"deviation": apart}
+
+
+def stage_distributed(run: Run) -> Dict[str, Any]:
+    """A process group of one and an all-reduce: NCCL on a GPU, gloo on the CPU."""
+    distributed = getattr(run.torch, "distributed", None)
+    if distributed is None or not distributed.is_available():
+        raise SkipError("this torch is built without torch.distributed")
+    backend = "nccl" if run.on_cuda else "gloo"
+    store = distributed.FileStore(os.path.join(run.scratch, "store"), 1)
+    distributed.init_process_group(backend, store=store, rank=0, world_size=1)
+    try:
+        tensor = run.tensor([1.0, 2.0, 3.0])
+        distributed.all_reduce(tensor)
+        compare("an all-reduce of one rank", tensor.tolist(), [1.0, 2.0, 3.0], 0.0)
+    finally:
+        distributed.destroy_process_group()
+    return {"backend": backend}
+
+
+def stage_deepspeed(run: Run) -> Dict[str, Any]:
+    """``import deepspeed``."""
+    deepspeed = run.import_module("deepspeed")
+    return {"deepspeed": str(deepspeed.__version__)}
+
+
 STAGES = {
     "import": stage_import,
     "cuda-init": stage_cuda_init,
@@ -221,4 +259,7 @@ STAGES = {
     "convolution": stage_convolution,
     "attention": stage_attention,
     "checkpoint": stage_checkpoint,
+    "compile": stage_compile,
+    "distributed": stage_distributed,
+    "deepspeed": stage_deepspeed,
 }

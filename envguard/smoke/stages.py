@@ -60,6 +60,27 @@ STAGES = (
     Stage("convolution", "convolution", "convolutions are right (cuDNN on a GPU)"),
     Stage("attention", "attention", "scaled dot-product attention is right"),
     Stage("checkpoint", "save and load", "a checkpoint comes back equal from torch.load"),
+    Stage(
+        "compile",
+        "torch.compile",
+        "a compiler is there (on a GPU triton too) and its code is right",
+        limit_s=300.0,
+        is_default=False,
+    ),
+    Stage(
+        "distributed",
+        "process group",
+        "a process group of one reduces (NCCL on a GPU, gloo on the CPU)",
+        is_default=False,
+    ),
+    Stage(
+        "deepspeed",
+        "import deepspeed",
+        "deepspeed loads beside this torch",
+        ("import",),
+        300.0,
+        is_default=False,
+    ),
 )
 
 # Not asked for and not selectable: whether the interpreter ends cleanly after the last stage.

@@ -32,6 +32,16 @@ def test_every_stage_passes_on_the_cpu() -> None:
 
 @pytest.mark.torch
 @needs_torch
+def test_a_process_group_of_one_reduces_on_the_cpu() -> None:
+    result = run_smoke(SmokeRequest(PYTHON, Device("cpu"), stages=("distributed",)))
+    stage = result.stage("distributed")
+    assert stage is not None
+    assert (stage.status, stage.error) == (StageStatus.OK, None)
+    assert stage.details["backend"] == "gloo"
+
+
+@pytest.mark.torch
+@needs_torch
 def test_a_real_checkpoint_costs_host_memory() -> None:
     result = run_smoke(SmokeRequest(PYTHON, Device("cpu"), stages=("checkpoint",)))
     stage = result.stage("checkpoint")

@@ -210,6 +210,17 @@ def test_a_wrong_factor_in_every_layer_is_found_by_the_reference() -> None:
     assert list(failed(run_fake("linear=wrong"))) == ["reference"]
 
 
+def test_stages_that_this_torch_has_not_are_skipped() -> None:
+    result = run_fake(stages=("compile", "distributed"))
+    assert statuses(result)["compile"] == "skip"
+    assert statuses(result)["distributed"] == "skip"
+
+
+def test_a_missing_deepspeed_is_a_failure_of_its_stage_and_not_a_missing_torch() -> None:
+    error = failed(run_fake(stages=("deepspeed",)))["deepspeed"]
+    assert error.module == "deepspeed"
+
+
 def test_independent_stages_go_on_after_an_exception() -> None:
     result = run_fake("matmul=raise", message="boom", stages=("matmul", "attention"))
     assert statuses(result)["matmul"] == "fail"
