@@ -7,6 +7,7 @@ from enum import Enum
 
 from packaging.version import Version
 
+from envguard.facts.lock_record import LockRecord
 from envguard.facts.versions import (
     Backend,
     CodeTarget,
@@ -149,6 +150,7 @@ class Environment:
         torch: The torch build; None when there is none or it is not known (see the gaps).
         manager: The package manager that the subject uses.
         document: Path of the lockfile or requirements file that states the pins.
+        lock: What envguard wrote into the lockfile, where it made it.
     """
 
     interpreter: Interpreter | None = None
@@ -156,6 +158,7 @@ class Environment:
     torch: TorchBuild | None = None
     manager: Manager | None = None
     document: str | None = None
+    lock: LockRecord | None = None
 
     def distribution(self, name: str) -> Distribution | None:
         """The distribution with this normalised name that imports would take, or None."""
