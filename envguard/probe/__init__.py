@@ -52,6 +52,13 @@ def probe_facts(
         InputError: ``python`` does not exist, is no Python, or is too old to be inspected.
     """
     started = started or start_probe(options)
+    try:
+        return _collect(python, options, started)
+    finally:
+        started.stop()
+
+
+def _collect(python: str | None, options: ProbeOptions, started: StartedProbe) -> Facts:
     from envguard.facts.facts import Facts
     from envguard.probe.interpreter import start_environment
     from envguard.probe.machine import collect_machine

@@ -87,6 +87,7 @@ class Child:
         self._limit = limit
         self._error: OSError | ValueError | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._result: ChildResult | None = None
         try:
             self._process = _popen(argv, environ)
         except (OSError, ValueError) as err:  # ValueError: a NUL byte in an argument
@@ -97,6 +98,17 @@ class Child:
 
     def collect(self) -> ChildResult:
         """Wait for the end and say how it was; never raises, never waits beyond the limit."""
+        if self._result is None:
+            self._result = self._collect()
+        return self._result
+
+    def stop(self) -> None:
+        """Kill it unless it was collected: nobody wants the answer any more."""
+        if self._result is None and self._process is not None:
+            _kill_group(self._process)
+            self._result = self._collect()
+
+    def _collect(self) -> ChildResult:
         if self._process is None:
             return self._not_started()
         problem = self._wait(self._process)

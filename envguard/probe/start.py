@@ -30,6 +30,11 @@ class StartedProbe(NamedTuple):
     libcuda: Child
     nvidia_smi: SmiChildren | None
 
+    def stop(self) -> None:
+        """End the children whose answers were not taken."""
+        for child in (self.nvml, self.libcuda, *(self.nvidia_smi or ())):
+            child.stop()
+
 
 def start_machine(options: ProbeOptions) -> StartedProbe:
     """Start asking NVML, libcuda and, with ``all_sources``, nvidia-smi."""
