@@ -7,6 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Status
+from envguard.facts.machine import Machine
 from envguard.render.stages import stage_lines
 
 if TYPE_CHECKING:
@@ -23,6 +24,19 @@ _WORDS = {
     Status.WARN: "fits, with warnings",
     Status.OK: "fits",
     Status.SKIP: "not applicable",
+}
+_OWN_WORDS = {
+    "smoke": {
+        Status.FAIL: "failed",
+        Status.WARN: "passed, with warnings",
+        Status.OK: "passed",
+    },
+    "diagnose": {
+        Status.FAIL: "the cause is established",
+        Status.UNKNOWN: "the cause is not established",
+        Status.WARN: "nothing died, with warnings",
+        Status.OK: "nothing wrong was found",
+    },
 }
 _COLOURS = {
     Status.FAIL: "red",
@@ -59,14 +73,16 @@ def render_text(report: Report, style: Style) -> str:
 
 
 def _headline(report: Report, style: Style) -> str:
-    words = style.paint(_WORDS[report.verdict], _COLOURS[report.verdict], "bold")
+    text = _OWN_WORDS.get(report.command, {}).get(report.verdict, _WORDS[report.verdict])
+    words = style.paint(text, _COLOURS[report.verdict], "bold")
     cause = f" ({report.root_cause})" if report.root_cause else ""
     return f"envguard {report.command}: {words}{cause}"
 
 
 def _subject_lines(facts: Facts, style: Style) -> Iterator[str]:
-    for label, text in (("machine", _machine_words(facts)), ("subject", _environment_words(facts))):
-        yield from _wrap(text, style, first=f"{label:<8}", rest=_INDENT)
+    if facts.machine != Machine():
+        yield from _wrap(_machine_words(facts), style, first=f"{'machine':<8}", rest=_INDENT)
+    yield from _wrap(_environment_words(facts), style, first=f"{'subject':<8}", rest=_INDENT)
 
 
 def _machine_words(facts: Facts) -> str:
