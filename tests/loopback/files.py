@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import tarfile
@@ -139,9 +140,9 @@ def source(
 
 def _tarred(members: dict[str, str]) -> bytes:
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
         for path, text in members.items():
             entry = tarfile.TarInfo(path)
             entry.size = len(text.encode())
             archive.addfile(entry, io.BytesIO(text.encode()))
-    return buffer.getvalue()
+    return gzip.compress(buffer.getvalue(), compresslevel=0, mtime=0)  # the same bytes each time

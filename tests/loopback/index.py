@@ -119,9 +119,11 @@ class _QuietServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     state: State
+    prefix = ""
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        self.prefix = ""
         path = unquote(self.path.split("?")[0])
         with self.state.lock:
             self.state.requests.append((path, self.headers.get("Authorization", "")))
@@ -133,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
             if not self._knows_password():
                 self._reply(401, b"who are you", "text/plain")
                 return
-            path = path.removeprefix("/private")
+            path, self.prefix = path.removeprefix("/private"), "/private"
         self._serve(path)
 
     def do_HEAD(self) -> None:
@@ -164,12 +166,12 @@ class _Handler(BaseHTTPRequestHandler):
             case ["whl", backend, name] if name.endswith((".whl", ".metadata")):
                 self._file(torch_pages().get(backend, {}), name)
             case ["whl", backend, name] if name in torch_pages().get(backend, {}):
-                self._page(torch_pages()[backend][name], f"/whl/{backend}")
+                self._page(torch_pages()[backend][name], f"{self.prefix}/whl/{backend}")
             case ["whl", *_]:
                 self._reply(403, b"<Error>AccessDenied</Error>", "application/xml")
             case ["flat", backend] if backend in torch_pages():
                 files = [f for page in torch_pages()[backend].values() for f in page]
-                self._page(files, f"/whl/{backend}")
+                self._page(files, f"{self.prefix}/whl/{backend}")
             case ["flat", "torch_stable.html"]:
                 self._everything()
             case ["simple", name] if name in default_pages():
@@ -196,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
         document = {
             "meta": {"api-version": "1.1"},
             "name": name,
-            "files": [_entry(f) for f in files],
+            "files": [_entry(f, self.prefix) for f in files],
         }
         self._reply(200, json.dumps(document).encode(), _JSON)
 
@@ -234,10 +236,10 @@ def _link(file: Served, folder: str) -> str:
     return f'<a href="{href}"{core}>{file.filename}</a><br>\n'
 
 
-def _entry(file: Served) -> dict[str, object]:
+def _entry(file: Served, prefix: str) -> dict[str, object]:
     entry: dict[str, object] = {
         "filename": file.filename,
-        "url": f"/files/{quote(file.filename)}",
+        "url": f"{prefix}/files/{quote(file.filename)}",
         "hashes": {"sha256": file.sha256},
         "requires-python": file.requires_python,
         "upload-time": file.uploaded,
