@@ -15,10 +15,12 @@ from envguard.errors import NetworkError, ToolError
 from envguard.lock.index import strip_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _LISTED = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?==(?P<version>[^\s;\\]+)")
 _FROM = re.compile(r"\s+# from (?P<index>\S+)")
+_MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_")
+_LEGACY_MANYLINUX = {"manylinux1_": "2.5", "manylinux2010_": "2.12", "manylinux2014_": "2.17"}
 _VIA = re.compile(r"\s+# (?:via\s*|  )(?P<parent>\S.*)?")
 
 
@@ -134,6 +136,32 @@ def parse_uv_pylock(text: str, indexes: Mapping[NormalizedName, str]) -> tuple[P
     except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as err:
         raise ToolError(f"uv wrote a pylock.toml that cannot be read: {err}") from err
     return tuple(sorted(pins, key=lambda pin: (pin.name, pin.version, pin.marker)))
+
+
+def glibc_needed(pins: Iterable[Pin]) -> Version | None:
+    """The oldest glibc on which every wheel runs, as their names state; None when none does."""
+    needs = [_glibc_of(pin) for pin in pins]
+    return max((need for need in needs if need is not None), default=None)
+
+
+def _glibc_of(pin: Pin) -> Version | None:
+    """The least demanding wheel of a pin counts: the installer takes what runs."""
+    stated: list[Version] = []
+    for artifact in pin.artifacts:
+        platforms = artifact.filename.removesuffix(".whl").rpartition("-")[2].split(".")
+        found = [_manylinux(platform) for platform in platforms]
+        if not artifact.is_wheel or None in found:
+            return None
+        stated.extend(version for version in found if version is not None)
+    return min(stated, default=None)
+
+
+def _manylinux(platform: str) -> Version | None:
+    for legacy, version in _LEGACY_MANYLINUX.items():
+        if platform.startswith(legacy):
+            return Version(version)
+    match = _MANYLINUX.match(platform)
+    return Version(f"{match[1]}.{match[2]}") if match else None
 
 
 def _read_package(package: Mapping[str, Any], indexes: Mapping[NormalizedName, str]) -> Pin:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from envguard.errors import ToolError
 from envguard.facts.codec import to_dict
 from envguard.lock.index import strip_credentials
+from envguard.lock.pins import glibc_needed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,8 +87,9 @@ def envguard_table(plan: LockPlan) -> dict[str, Any]:
         "python": str(target.python),
         "reasons": [plan.why],
     }
+    needs = [version for version in (build.glibc, glibc_needed(plan.pins)) if version is not None]
     optional = {
-        "glibc": build.glibc,
+        "glibc": max(needs, default=None),
         "driver_exact": plan.driver_exact,
         "driver_floor": plan.driver_floor,
     }

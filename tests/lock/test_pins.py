@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from envguard.errors import NetworkError, ToolError
-from envguard.lock.pins import Artifact, parse_listing, parse_uv_pylock
+from envguard.lock.pins import Artifact, Pin, glibc_needed, parse_listing, parse_uv_pylock
 
 # As uv 0.13.9 writes it.
 LISTING = """\
@@ -99,3 +99,37 @@ def test_file_without_hash_is_refused() -> None:
     text = "[[packages]]\nname = 'x'\nversion = '1'\nwheels = [{ url = 'https://i.example/x.whl' }]"
     with pytest.raises(NetworkError, match=r"the index gives no hash for x\.whl"):
         parse_uv_pylock(text, {})
+
+
+def pin_of(*filenames: str) -> Pin:
+    artifacts = tuple(
+        Artifact(name, f"https://i.example/{name}", (("sha256", "0"),)) for name in filenames
+    )
+    return Pin(canonicalize_name("x"), Version("1"), "", "https://i.example", artifacts)
+
+
+@pytest.mark.parametrize(
+    ("filenames", "needed"),
+    [
+        (["x-1-cp312-cp312-manylinux_2_28_x86_64.whl"], "2.28"),
+        (["x-1-cp312-cp312-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl"], "2.27"),
+        (["x-1-cp312-cp312-manylinux2014_x86_64.manylinux_2_17_x86_64.whl"], "2.17"),
+        (["x-1-cp37-cp37m-manylinux1_x86_64.whl"], "2.5"),
+        (["x-1-a-manylinux_2_34_x86_64.whl", "x-1-b-manylinux_2_17_x86_64.whl"], "2.17"),
+        (["x-1-py3-none-any.whl"], None),
+        (["x-1.tar.gz"], None),
+        (["x-1-cp312-cp312-linux_x86_64.whl"], None),
+    ],
+)
+def test_glibc_that_a_pin_needs_is_read_from_its_wheels(
+    filenames: list[str], needed: str | None
+) -> None:
+    assert glibc_needed([pin_of(*filenames)]) == (Version(needed) if needed else None)
+
+
+def test_most_demanding_pin_decides_the_glibc() -> None:
+    pins = [pin_of("x-1-py3-none-manylinux_2_17_x86_64.whl"), pin_of("x-1-py3-none-any.whl")]
+    assert glibc_needed(pins) == Version("2.17")
+    assert glibc_needed([*pins, pin_of("x-1-py3-none-manylinux_2_34_x86_64.whl")]) == Version(
+        "2.34"
+    )
