@@ -73,7 +73,8 @@ def from_dict(kind: type[T], data: object, where: str) -> T:
 
 def _build(kind: type[T], data: object, path: str) -> T:
     if not isinstance(data, dict):
-        raise DocumentError(f"{path} expected an object, found {_kind_name(data)}")
+        colon = "" if path.endswith(":") else ":"
+        raise DocumentError(f"{path}{colon} expected an object, found {_kind_name(data)}")
     hints = _hints(cast("Hashable", kind))
     values: dict[str, Any] = {}
     for f in fields(kind):  # type: ignore[arg-type]  # T is a dataclass by contract
