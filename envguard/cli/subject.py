@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
@@ -14,6 +12,7 @@ from envguard.ingest.stated import Stated, apply_stated, parse_stated, stated_fa
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from envguard.cli.options import MachineOptions
     from envguard.matrix.loader import Matrix
@@ -144,7 +143,8 @@ def read_subject(
         raise InputError("--from and --python exclude each other: one subject at a time")
     facts, notes = _base_facts(source, python, options, stated)
     if words:
-        facts, notes = _with_words(facts, notes, words)
+        is_python_stated = bool(python or options.python_version or source or options.machine)
+        facts, notes = _with_words(facts, notes, words, is_python_stated=is_python_stated)
     return Subject(facts, notes)
 
 
@@ -153,7 +153,8 @@ def _base_facts(
 ) -> tuple[Facts, tuple[str, ...]]:
     if source is not None:
         facts, notes = apply_stated(read_source(source), stated)
-        return facts, (f"facts are read from {_name(source)}", *notes)
+        name = "standard input" if source == "-" else source
+        return facts, (f"facts are read from {name}", *notes)
     if options.machine:
         return _machine_file(options.machine, python, stated)
     if stated.is_other_machine:
@@ -175,28 +176,25 @@ def _machine_file(
 
 def read_source(source: str) -> Facts:
     """Read ``--from``: a file or standard input, told apart by content."""
-    from envguard.facts.facts import decode_json, parse_facts_document
+    from envguard.cli.reading import read_facts
 
-    where = _name(source)
-    text = _read_text(source)
-    return parse_facts_document(decode_json(text, where), where)
-
-
-def _name(source: str) -> str:
-    return "standard input" if source == "-" else source
-
-
-def _read_text(source: str) -> str:
-    try:
-        raw = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
-        return raw.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as err:
-        raise InputError(f"{_name(source)}: cannot be read: {err}") from err
+    return read_facts(source)
 
 
 def _with_words(
-    facts: Facts, notes: tuple[str, ...], words: Sequence[str]
+    facts: Facts, notes: tuple[str, ...], words: Sequence[str], *, is_python_stated: bool
 ) -> tuple[Facts, tuple[str, ...]]:
+    """A lockfile takes the environment's place, pins are laid over it."""
+    from envguard.cli.reading import is_lockfile, lay_lockfile
     from envguard.ingest.pins import add_pins
 
-    return replace(facts, environment=add_pins(facts.environment, words)), notes
+    files = [word for word in words if is_lockfile(word)]
+    if len(files) > 1:
+        raise InputError(f"one lockfile at a time, not {len(files)}: {', '.join(files)}")
+    for path in files:
+        facts, remarks = lay_lockfile(facts, path, is_python_stated=is_python_stated)
+        notes = (*notes, *remarks)
+    pins = [word for word in words if word not in files]
+    if pins:
+        facts = replace(facts, environment=add_pins(facts.environment, pins))
+    return facts, notes

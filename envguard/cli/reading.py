@@ -1,0 +1,137 @@
+"""Reads the files that a command line names: bounded, in whatever encoding they come."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envguard.errors import InputError
+from envguard.facts.gaps import GapReason
+
+if TYPE_CHECKING:
+    from envguard.facts.environment import Interpreter
+    from envguard.facts.facts import Facts
+    from envguard.ingest.lock_entry import Target
+    from envguard.ingest.lockfile import Lockfile
+
+
+def source_name(source: str) -> str:
+    """How messages name a source: ``-`` is standard input."""
+    return "standard input" if source == "-" else source
+
+
+def read_text(source: str, limit_bytes: int) -> str:
+    """Read a file or standard input, never more than the limit.
+
+    Args:
+        source: Path, or ``-``.
+        limit_bytes: The largest file that is read.
+
+    Raises:
+        InputError: It cannot be read, or is larger.
+    """
+    from envguard.ingest.text import decode_text
+
+    where = source_name(source)
+    try:
+        if source == "-":
+            raw = sys.stdin.buffer.read(limit_bytes + 1)
+        else:
+            with Path(source).open("rb") as file:
+                raw = file.read(limit_bytes + 1)
+    except (OSError, ValueError) as err:
+        words = (getattr(err, "strerror", None) or str(err)).lower()
+        raise InputError(f"{where}: cannot be read: {words}") from err
+    if len(raw) > limit_bytes:
+        raise InputError(f"{where}: larger than {limit_bytes // 1024**2} MiB")
+    return decode_text(raw)
+
+
+def read_facts(source: str) -> Facts:
+    """Read ``--from`` or ``--machine``: a report of any kind, told apart by content.
+
+    Args:
+        source: Path, or ``-`` for standard input.
+
+    Raises:
+        InputError: It cannot be read, or holds nothing that is understood.
+    """
+    from envguard.ingest.detect import load_text
+    from envguard.ingest.text import MAX_BYTES
+
+    return load_text(read_text(source, MAX_BYTES), source_name(source))
+
+
+def is_lockfile(word: str) -> bool:
+    """Whether an argument names a file rather than a pin."""
+    from envguard.ingest.lockfile import looks_like_lockfile
+
+    return looks_like_lockfile(word) or os.path.isfile(word)  # noqa: PTH113 - takes any text
+
+
+def lay_lockfile(
+    facts: Facts, path: str, *, is_python_stated: bool
+) -> tuple[Facts, tuple[str, ...]]:
+    """Put the pins of a lockfile in the place of the environment.
+
+    Args:
+        facts: The machine, and the interpreter that the lock shall be installed for.
+        path: Of the lockfile.
+        is_python_stated: The interpreter is the one meant, not just the one envguard runs in:
+            that one is passed over where the lock does not admit it.
+
+    Returns:
+        The facts, and one remark.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    from envguard.ingest.lock_entry import Target
+    from envguard.ingest.lockfile import MAX_BYTES, load_lockfile
+
+    text = read_text(path, MAX_BYTES)
+    interpreter = facts.environment.interpreter if facts.environment else None
+    target = Target(
+        platform=facts.machine.host.platform,
+        python=interpreter.version if interpreter else None,
+        is_free_threaded=bool(interpreter and interpreter.is_free_threaded),
+    )
+    found = load_lockfile(path, text, target=target, read=_read_included)
+    if not is_python_stated and _refuses_python(found):
+        target, interpreter = Target(platform=target.platform), None
+        found = load_lockfile(path, text, target=target, read=_read_included)
+    return _replaced(facts, found, interpreter), (_remark(path, target),)
+
+
+def _read_included(path: str, including: str) -> tuple[str, str]:
+    """A nested requirements file, looked up beside the one that names it."""
+    from envguard.ingest.lockfile import MAX_BYTES
+
+    place = str(Path(including).parent / path)
+    return place, read_text(place, MAX_BYTES)
+
+
+def _refuses_python(found: Lockfile) -> bool:
+    return any(
+        gap.fact == "environment.interpreter" and gap.reason is GapReason.MISMATCH
+        for gap in found.gaps
+    )
+
+
+def _replaced(facts: Facts, found: Lockfile, interpreter: Interpreter | None) -> Facts:
+    """The facts with the lock's environment; of the interpreter only what the lock is for."""
+    if interpreter is not None:
+        interpreter = replace(interpreter, executable=None, prefix=None, sys_path=())
+    machine_gaps = [gap for gap in facts.gaps if not gap.fact.startswith("environment")]
+    return replace(
+        facts,
+        environment=replace(found.environment, interpreter=interpreter),
+        gaps=(*machine_gaps, *found.gaps),
+    )
+
+
+def _remark(path: str, target: Target) -> str:
+    return f"pins are read from {path}, for {target}"

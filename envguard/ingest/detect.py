@@ -1,0 +1,99 @@
+"""Tells by its content what a text is, and reads every report that it holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envguard.errors import InputError
+from envguard.facts.facts import Facts, decode_json, parse_facts_document
+from envguard.ingest.collect_env import parse_collect_env
+from envguard.ingest.conda_list import parse_conda_list
+from envguard.ingest.ds_report import parse_ds_report
+from envguard.ingest.merge import merge_parts
+from envguard.ingest.nvidia_smi import parse_smi_complaints, parse_smi_lists, parse_smi_tables
+from envguard.ingest.nvidia_smi_csv import parse_smi_csv
+from envguard.ingest.nvidia_smi_query import find_xml, parse_smi_query, parse_smi_xml
+from envguard.ingest.pip_list import parse_pip_json, parse_pip_list
+from envguard.ingest.text import check_size, clean_lines, strip_controls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from envguard.ingest.part import Part
+
+# One line for each kind of report; conda and pip lists come last, their rows look like anything.
+PARSERS: tuple[Callable[[Sequence[str]], tuple[Part, ...]], ...] = (
+    parse_collect_env,
+    parse_smi_query,
+    parse_smi_tables,
+    parse_smi_lists,
+    parse_smi_csv,
+    parse_smi_complaints,
+    parse_ds_report,
+    parse_conda_list,
+    parse_pip_list,
+)
+_EXPECTED = (
+    "expected a facts document (envguard probe -o), the output of python -m "
+    "torch.utils.collect_env, nvidia-smi (also -q, -q -x, -L, --query-gpu), ds_report, pip list, "
+    "pip freeze or conda list"
+)
+# Decoded documents take many times the size of their text.
+_MAX_DOCUMENT = 16 * 1024 * 1024
+
+
+def load_text(text: str, where: str) -> Facts:
+    """Read a description of a machine and an environment, whatever kind it is.
+
+    Several reports in one text, with words, prompts and quotes around them, are read as one
+    description. Nothing that the text does not state is filled in.
+
+    Args:
+        text: The whole text.
+        where: Name of the file, for messages.
+
+    Returns:
+        The facts, with a gap for what is not stated.
+
+    Raises:
+        InputError: Too large, damaged, or nothing that is understood.
+    """
+    check_size(text, where)
+    head = text[:4096].lstrip("\ufeff \t\r\n")
+    if head.startswith("{"):
+        _check_document(text, where)
+        return parse_facts_document(decode_json(text.lstrip("\ufeff"), where), where)
+    parts = _json_parts(text, head) or _parts(text, where)
+    if not parts:
+        what = "is empty" if not head and not text.strip() else "holds nothing that is understood"
+        raise InputError(f"{where}: {what}", hint=_EXPECTED)
+    return merge_parts(parts, where)
+
+
+def _json_parts(text: str, head: str) -> tuple[Part, ...]:
+    """The parts of a text that is one JSON list, on however many lines."""
+    if not head.startswith("[") or head[1:].lstrip()[:1] != "{" or len(text) > _MAX_DOCUMENT:
+        return ()
+    try:
+        return parse_pip_json(decode_json(text.lstrip("\ufeff"), ""))
+    except InputError:
+        return ()  # a list with words around it is found line by line
+
+
+def _parts(text: str, where: str) -> tuple[Part, ...]:
+    lines = tuple(clean_lines(text))
+    found = [part for parse in PARSERS for part in parse(lines)]
+    if "<nvidia_smi_log>" in text:
+        found.append(_xml_part(strip_controls(text), where))
+    return tuple(found)
+
+
+def _xml_part(text: str, where: str) -> Part:
+    document = find_xml(text) or ""
+    _check_document(document, where)
+    return parse_smi_xml(document, where, text[: text.find(document)].count("\n"))
+
+
+def _check_document(text: str, where: str) -> None:
+    if len(text) > _MAX_DOCUMENT:
+        raise InputError(f"{where}: a document larger than {_MAX_DOCUMENT // 1024**2} MiB")

@@ -1,0 +1,196 @@
+"""Which entries of a lock a target takes, and which torch build that is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envguard.facts.environment import BuildOrigin, Distribution, Environment, TorchBuild
+from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.torch_label import Label, label_of_url, label_of_version, parse_label
+from envguard.ingest.lock_markers import admits, environments_of
+from envguard.ingest.pip_list import sort_distributions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from envguard.ingest.lock_entry import Entry, Locked, Target
+
+SOURCE = "lockfile"
+TORCH = "torch"
+_MAX_NAMED = 8
+
+
+def choose_entries(
+    locked: Locked, target: Target, name: str
+) -> tuple[Environment, tuple[Gap, ...]]:
+    """Lay a lock out for a target.
+
+    Args:
+        locked: The lock.
+        target: Where it shall be installed, as far as known.
+        name: Of the file.
+
+    Returns:
+        The environment. Where the target leaves several entries of one name, all of them are
+        listed and a gap names them; a torch that cannot be told has neither version nor build.
+    """
+    environments = environments_of(target, locked.requires_python)
+    taken = [locked.select(variables, "") for variables in environments]
+    chosen = frozenset().union(*taken)
+    gaps = [*locked.gaps, *_python_gap(locked, target)]
+    torches = [i for i in sorted(chosen) if locked.entries[i].name == TORCH]
+    if not torches:
+        torches, elsewhere = _elsewhere(locked, target)
+        gaps += elsewhere
+        chosen = chosen.union(torches)
+    by_name: dict[str, list[Entry]] = {}
+    for position in sorted(chosen):
+        by_name.setdefault(locked.entries[position].name, []).append(locked.entries[position])
+    gaps += [_ambiguous(n, found, target) for n, found in by_name.items() if len(found) > 1]
+    gaps += [gap for found in by_name.values() for gap in _missing_wheel(found, target)]
+    torch, torch_gaps = torch_of([locked.entries[i] for i in torches], target)
+    environment = Environment(
+        distributions=sort_distributions(
+            _distribution(entry, target) for found in by_name.values() for entry in found
+        ),
+        torch=torch,
+        manager=locked.manager,
+        document=name,
+        lock=locked.record,
+    )
+    return environment, (*gaps, *torch_gaps)
+
+
+def _python_gap(locked: Locked, target: Target) -> Iterable[Gap]:
+    if target.python is not None and not admits(locked.requires_python, target.python):
+        detail = f"the lock requires Python {locked.requires_python}, here is {target.python}"
+        yield Gap("environment.interpreter", GapReason.MISMATCH, SOURCE, detail)
+
+
+def _elsewhere(locked: Locked, target: Target) -> tuple[list[int], list[Gap]]:
+    """Where torch is, if the target does not take it by default: behind extras, or not for it."""
+    everywhere = [i for i, entry in enumerate(locked.entries) if entry.name == TORCH]
+    if not everywhere:
+        return [], []
+    found: dict[int, list[str]] = {}
+    for variables in environments_of(target, locked.requires_python):
+        for choice in locked.choices:
+            for position in locked.select(variables, choice):
+                if locked.entries[position].name == TORCH:
+                    found.setdefault(position, []).append(choice)
+    if not found:
+        named = _named([locked.entries[i] for i in everywhere])
+        detail = f"the lock holds torch {named}, none of them for {target}"
+        return [], [Gap("environment.torch", GapReason.ABSENT, SOURCE, detail)]
+    words = [
+        f"{locked.entries[i].version} with {', '.join(dict.fromkeys(choices))}"
+        for i, choices in sorted(found.items())
+    ]
+    detail = f"torch is in no default selection: {'; '.join(words[:_MAX_NAMED])}"
+    return sorted(found), [Gap("environment.torch", GapReason.NOT_ASKED, SOURCE, detail)]
+
+
+def _named(entries: Sequence[Entry]) -> str:
+    words = [str(entry) for entry in entries[:_MAX_NAMED]]
+    return ", ".join(words) + (" ..." if len(entries) > _MAX_NAMED else "")
+
+
+def _ambiguous(name: str, entries: Sequence[Entry], target: Target) -> Gap:
+    fact = "environment.torch" if name == TORCH else f"environment.distributions[{name}]"
+    reason = GapReason.UNREADABLE if target.platform and target.python else GapReason.NOT_ASKED
+    detail = f"{name} is locked several times for {target}: {_named(entries)}"
+    return Gap(fact, reason, SOURCE, detail)
+
+
+def _missing_wheel(entries: Sequence[Entry], target: Target) -> Iterable[Gap]:
+    """A package with wheels, none of which the target can install, and nothing to build."""
+    for entry in entries:
+        if entry.has_source or not entry.wheels or any(w.fits(target) for w in entry.wheels):
+            continue
+        detail = f"the lock holds no wheel of {entry.name} {entry} for {target}"
+        fact = f"environment.distributions[{entry.name}].url"
+        yield Gap(fact, GapReason.ABSENT, SOURCE, detail)
+
+
+def _distribution(entry: Entry, target: Target) -> Distribution:
+    return Distribution(
+        name=entry.name,
+        version=entry.version,
+        url=entry.url or _wheel_url(entry, target),
+        index_url=entry.index_url,
+        is_editable=entry.is_editable,
+        line=entry.line,
+    )
+
+
+def _wheel_url(entry: Entry, target: Target) -> str | None:
+    """The address of the one wheel that fits; glibc wheels go before musl ones."""
+    fitting = [wheel for wheel in entry.wheels if wheel.fits(target)]
+    usual = [wheel for wheel in fitting if "musllinux" not in wheel.filename]
+    return usual[0].url if len(usual) == 1 else fitting[0].url if len(fitting) == 1 else None
+
+
+def torch_of(entries: Sequence[Entry], target: Target) -> tuple[TorchBuild | None, tuple[Gap, ...]]:
+    """The build behind the torch entries that a target may take.
+
+    A version without a label from a plain index is left open: it is PyPI's default build for
+    the platform, which the matrix knows.
+
+    Returns:
+        None without an entry. With several, only what they have in common.
+    """
+    if not entries:
+        return None, ()
+    builds = [_build(entry, target) for entry in entries]
+    first, gap = builds[0]
+    if len(entries) == 1:
+        return first, gap
+    same = [build for build, _ in builds if build.backend == first.backend]
+    is_same = len(same) == len(builds) and first.accelerator is not None
+    return TorchBuild(
+        accelerator=first.accelerator if is_same else None,
+        cuda=first.cuda if is_same else None,
+        origin=BuildOrigin.LOCKFILE,
+    ), ()
+
+
+def _build(entry: Entry, target: Target) -> tuple[TorchBuild, tuple[Gap, ...]]:
+    label, trouble = _label(entry, target)
+    address = entry.index_url or entry.url
+    is_plain = address is None or (
+        entry.url is None and label.accelerator is None and not trouble and _is_plain(address)
+    )
+    build = TorchBuild(
+        version=entry.version,
+        accelerator=label.accelerator,
+        cuda=label.cuda,
+        origin=BuildOrigin.LOCKFILE,
+        index_url=None if is_plain else address,
+    )
+    if not trouble:
+        return build, ()
+    return build, (Gap("environment.torch.cuda", GapReason.UNREADABLE, SOURCE, trouble),)
+
+
+def _is_plain(index_url: str) -> bool:
+    """Whether an index looks like PyPI or a copy of it: they answer below ``simple``."""
+    return index_url.rstrip("/").rpartition("/")[2] in {"simple", "+simple", "pypi"}
+
+
+def _label(entry: Entry, target: Target) -> tuple[Label, str]:
+    """What version, wheels, address and index tell, in this order; and why it is too little."""
+    label = label_of_version(entry.version)
+    if label.accelerator is not None or entry.trouble:
+        return label, entry.trouble if label.accelerator is None else ""
+    fitting = [wheel for wheel in entry.wheels if wheel.fits(target)]
+    labels = {parse_label(wheel.label) for wheel in fitting}
+    if len(labels) == 1 and (found := labels.pop()).accelerator is not None:
+        return found, ""
+    if entry.url is not None:
+        return label_of_url(entry.url), ""
+    by_index = label_of_url(entry.index_url) if entry.index_url else Label()
+    if fitting and by_index.cuda is not None:
+        # the folders of the PyTorch index for CUDA also hold CPU wheels of other processors
+        word = f"its wheel {fitting[0].filename} has no label although its index has one"
+        return Label(), word
+    return by_index, ""

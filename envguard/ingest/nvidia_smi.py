@@ -1,0 +1,156 @@
+"""What ``nvidia-smi`` prints without options, with ``-L``, and with ``--query-gpu``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from envguard.facts.facts import Facts
+from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.machine import Driver, Gpu, Machine
+from envguard.facts.nvidia_smi_text import (
+    SmiText,
+    find_complaint,
+    parse_nvidia_smi,
+    parse_nvidia_smi_list,
+)
+from envguard.facts.readings import read_driver, read_gpus
+from envguard.ingest.part import Part, driver_or_none, spans_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from envguard.facts.versions import DriverVersion
+
+TABLE = "nvidia-smi"
+LIST = "nvidia-smi -L"
+_MAX_TABLE = 20_000
+_MAX_ROW = 400
+_BANNER = re.compile(r"\|\s{0,5}NVIDIA-SMI\s")
+_LISTED = re.compile(r"\s*(?:GPU\s+[0-9]{1,4}:|MIG\s+\S+\s+Device\s).*\(UUID: ?[^()]+\)\s*$")
+_LIBRARY = re.compile(r"NVML library version:? ([0-9.]{3,20})")
+# Beginnings of the lines in which nvidia-smi says that it cannot answer; the same words
+# elsewhere in a report are another program's.
+_COMPLAINTS = (
+    "failed to initialize nvml",
+    "nvidia-smi has failed",
+    "nvidia-smi couldn't find",
+    "no devices were found",
+    "no devices found",
+    "unable to determine the device handle",
+)
+_MISSING = ("machine.driver.version", "machine.driver.cuda", "machine.gpus")
+
+
+def parse_smi_tables(lines: Sequence[str]) -> tuple[Part, ...]:
+    """Read every ``nvidia-smi`` table in a text.
+
+    Args:
+        lines: Cleaned lines.
+
+    Returns:
+        One part for each table. A name that the table cut keeps its dots, with a gap.
+    """
+    starts = [i for i, line in enumerate(lines) if _BANNER.match(line.lstrip()[:80])]
+    return tuple(
+        _table_part(start, lines[start : min(end, start + _MAX_TABLE)])
+        for start, end in spans_of(starts, len(lines))
+    )
+
+
+def _table_part(line: int, rows: Sequence[str]) -> Part:
+    text = "\n".join(row.strip() for row in rows if len(row) <= _MAX_ROW and "|" in row)
+    return make_part(line, parse_nvidia_smi(text), TABLE)
+
+
+def make_part(line: int, said: SmiText, source: str) -> Part:
+    """Put what an nvidia-smi text says into facts.
+
+    Args:
+        line: Number of its first line.
+        said: The parsed text.
+        source: How readings and gaps name it.
+    """
+    # Under WSL the tool has a Linux version and the driver a Windows one; elsewhere a table
+    # is only printed where both agree, so that a difference tells nothing of a mismatch.
+    driver = Driver(
+        version=said.driver,
+        cuda=said.cuda,
+        user_mode_version=said.tool if said.tool == said.driver else None,
+        is_loaded=True if said.driver else None,
+    )
+    gpus = None if said.gpus is None else tuple(_with_dots(g, said) for g in said.gpus)
+    gaps = [_cut(gpu, source) for gpu in gpus or () if gpu.index in said.cut_names]
+    if said.cuda is None and said.driver is not None:
+        detail = "no libcuda answered (the banner states no CUDA version)"
+        gaps.append(Gap("machine.driver.cuda", GapReason.ABSENT, source, detail))
+    if gpus is None:
+        detail = "no GPU is listed"
+        gaps.append(Gap("machine.gpus", GapReason.UNREADABLE, source, detail))
+    readings = read_driver(driver, source) + (() if gpus is None else read_gpus(gpus, source))
+    machine = Machine(driver=driver, gpus=gpus, readings=readings)
+    return Part(line, Facts(machine, gaps=tuple(gaps)))
+
+
+def _with_dots(gpu: Gpu, said: SmiText) -> Gpu:
+    return replace(gpu, name=f"{gpu.name}...") if gpu.index in said.cut_names else gpu
+
+
+def _cut(gpu: Gpu, source: str) -> Gap:
+    detail = f"the table cuts the name: {gpu.name}"
+    return Gap(f"machine.gpus[{gpu.index}].name", GapReason.UNREADABLE, source, detail)
+
+
+def parse_smi_lists(lines: Sequence[str]) -> tuple[Part, ...]:
+    """Read the ``nvidia-smi -L`` list of a text: the first, where it is repeated."""
+    listed = [(i, line) for i, line in enumerate(lines) if _is_listed(line)]
+    rows: list[str] = []
+    seen: set[str] = set()
+    for _, line in listed:
+        number = line.split(":")[0].strip()
+        if number in seen:
+            break
+        if number.startswith("GPU"):
+            seen.add(number)
+        rows.append(line)
+    gpus = parse_nvidia_smi_list("\n".join(rows))
+    if not gpus:
+        return ()
+    machine = Machine(gpus=gpus, readings=read_gpus(gpus, LIST))
+    return (Part(listed[0][0], Facts(machine)),)
+
+
+def _is_listed(line: str) -> bool:
+    return len(line) <= _MAX_ROW and "(UUID:" in line and _LISTED.match(line) is not None
+
+
+def parse_smi_complaints(lines: Sequence[str]) -> tuple[Part, ...]:
+    """Read nvidia-smi's own word on why it cannot answer: gaps, or that there is no GPU."""
+    for number, line in enumerate(lines):
+        words = line.strip()[:_MAX_ROW]
+        if words.lower().startswith(_COMPLAINTS):
+            return (_complaint_part(number, words, lines[number + 1 : number + 3]),)
+    return ()
+
+
+def _complaint_part(number: int, words: str, following: Iterable[str]) -> Part:
+    complaint = find_complaint(words)
+    library = _library(following)
+    if complaint is not None and "no devices" in words.lower():
+        return Part(number, Facts(Machine(gpus=(), readings=read_gpus((), TABLE))))
+    reason = complaint.reason if complaint else GapReason.UNREADABLE
+    detail = f"{words}; NVML library version: {library}" if library else words
+    if words.lower().startswith("unable to determine"):
+        gaps: tuple[Gap, ...] = (Gap("machine.gpus", reason, TABLE, detail),)
+    else:
+        gaps = tuple(Gap(fact, reason, TABLE, detail) for fact in _MISSING)
+    driver = Driver(user_mode_version=library)
+    return Part(
+        number, Facts(Machine(driver=driver, readings=read_driver(driver, TABLE)), None, gaps)
+    )
+
+
+def _library(lines: Iterable[str]) -> DriverVersion | None:
+    match = _LIBRARY.search(" ".join(lines))
+    return driver_or_none(match[1]) if match else None

@@ -1,0 +1,117 @@
+"""Makes plain lines of what people paste: decoded, without colours, quotes, fences and tags."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import TYPE_CHECKING
+
+from envguard.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_BYTES = 64 * 1024 * 1024
+# A report has some hundred lines; without a bound, short lines cost many times their size.
+_MAX_LINES = 1_000_000
+# What matters stands in short lines; LD_LIBRARY_PATH is the longest of them.
+_MAX_LINE = 16_384
+_MAX_JSON_LINE = 1024 * 1024
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_QUOTE = re.compile(r"(?:[ \t]{0,3}>[ \t]?)+")
+_FENCE = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*[\w+.-]{0,30}[ \t]*")
+_TAG = re.compile(
+    r"</?(?:details|summary|pre|code|br|p|div|span|b|i|strong|em|ul|li|h[1-6]|td|tr|table)"
+    r"(?:\s[^<>]{0,300})?/?>",
+    re.IGNORECASE,
+)
+_ENTITIES = (
+    ("&lt;", "<"),
+    ("&gt;", ">"),
+    ("&quot;", '"'),
+    ("&#39;", "'"),
+    ("&nbsp;", " "),
+    ("&amp;", "&"),
+)
+_ODD_CHARACTERS = {0x00A0: " ", 0x2007: " ", 0x202F: " ", 0xFEFF: None, 0x200B: None, 0: None}
+# PowerShell's redirection writes UTF-16 with a mark; the marks of UTF-32 begin like it.
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+def decode_text(raw: bytes) -> str:
+    """Decode a file of unknown origin; what cannot be decoded becomes U+FFFD.
+
+    Args:
+        raw: The whole file; a byte order mark decides, then NUL bytes as UTF-16 has them.
+    """
+    for mark, encoding in _MARKS:
+        if raw.startswith(mark):
+            return raw[len(mark) :].decode(encoding, "replace")
+    head = raw[:256]
+    zeros = (head[0::2].count(0), head[1::2].count(0))
+    if max(zeros) * 4 > len(head) and min(zeros) * 8 < max(zeros):
+        return raw.decode("utf-16-be" if zeros[0] > zeros[1] else "utf-16-le", "replace")
+    return raw.decode("utf-8", "replace")
+
+
+def check_size(text: str, where: str) -> None:
+    """Refuse what is too large to be a report.
+
+    Raises:
+        InputError: More than 64 MiB or a million lines.
+    """
+    if len(text) > MAX_BYTES:
+        raise InputError(f"{where}: larger than {MAX_BYTES // 1024**2} MiB")
+    if text.count("\n") + text.count("\r") > 2 * _MAX_LINES:
+        raise InputError(f"{where}: more than {_MAX_LINES} lines")
+
+
+def clean_lines(text: str) -> Iterator[str]:
+    """Take what a terminal, a web page or a mail programme has added off each line.
+
+    Colours, Markdown quotes and fences, HTML tags and entities, odd spaces and invisible
+    characters go; indentation stays. Overlong lines come out empty, so that the numbers of
+    lines stay right.
+    """
+    return (_clean(line) if len(line) <= _limit(line) else "" for line in text.splitlines())
+
+
+def _limit(line: str) -> int:
+    """``pip list --format=json`` is one line, however many packages there are."""
+    return _MAX_JSON_LINE if line.lstrip()[:2] == "[{" else _MAX_LINE
+
+
+def _clean(line: str) -> str:
+    if "\x1b" in line:
+        line = _ESCAPES.sub("", line)
+    if "\0" in line or not line.isascii():
+        line = line.translate(_ODD_CHARACTERS)
+    if ">" in line:
+        line = line[quote.end() :] if (quote := _QUOTE.match(line)) else line
+        line = _TAG.sub("", line)
+    if "&" in line:
+        for entity, character in _ENTITIES:
+            line = line.replace(entity, character)
+    if "`" in line or "~" in line:
+        line = "" if _FENCE.fullmatch(line) else line.strip("`")
+    if "\\[" in line:  # Markdown editors escape the brackets of [pip3]
+        line = line.replace("\\[", "[").replace("\\]", "]")
+    return line.rstrip()
+
+
+def strip_controls(text: str) -> str:
+    """The text without colours and without control characters that XML forbids."""
+    return _CONTROLS.sub("", _ESCAPES.sub("", text) if "\x1b" in text else text)
+
+
+def is_blank(line: str) -> bool:
+    """Whether a line holds nothing but spaces."""
+    return not line.strip()
