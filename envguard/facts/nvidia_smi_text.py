@@ -118,8 +118,13 @@ def parse_nvidia_smi(text: str) -> SmiText:
 
 
 def find_complaint(text: str) -> Complaint | None:
-    """The first line that says that nvidia-smi failed, and why; None when none does."""
+    """The first line that says that nvidia-smi failed, and why; None when none does.
+
+    Rows of a table do not count: Windows lists processes as ``Insufficient Permissions``.
+    """
     for line in text.splitlines():
+        if line.lstrip().startswith("|"):
+            continue
         low = line.lower()
         for words, reason in _COMPLAINTS:
             if words in low:
@@ -175,7 +180,8 @@ def _name_row(cells: list[str]) -> Gpu | None:
         return None
     if not _BUS.fullmatch(bus) and bus != "N/A":
         return None
-    name = " ".join(words[1:-1])
+    text = " ".join(words[1:-1])
+    name = text if _is_known(text) else None
     return Gpu(int(words[0]), name=name, pci_bus_id=None if bus == "N/A" else bus.upper())
 
 
