@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from envguard.matrix.gpu_table import GpuTable
     from envguard.matrix.index_table import IndexTable
     from envguard.matrix.libs_table import LibsTable
+    from envguard.matrix.memory_table import MemoryTable
     from envguard.matrix.signals_table import SignalsTable
     from envguard.matrix.support_table import SupportTable, ToolkitTable, UvTable
     from envguard.matrix.tables import DriverTable
@@ -142,6 +143,13 @@ class Matrix:
         from envguard.matrix.signals_table import SignalsTable  # loaded with its table
 
         return SignalsTable(self.document("signals.toml"))
+
+    @cached_property
+    def memory(self) -> MemoryTable:
+        """Formulas of the memory planner."""
+        from envguard.matrix.memory_table import MemoryTable  # loaded with its table
+
+        return MemoryTable(self.document("memory.toml"))
 
 
 def _read_manifest(document: Document) -> Manifest:
