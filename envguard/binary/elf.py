@@ -27,7 +27,7 @@ _FIRST_READ = 4096  # the header and, as linkers lay them out, the program heade
 _MOST_SEGMENTS = 4096
 _MOST_SECTION_NAMES = 8 * 1024 * 1024
 _MOST_DYNAMIC = 256 * 1024
-_WHOLE_STRINGS = 1024 * 1024
+_WHOLE_STRINGS = 16 * 1024 * 1024  # one read of the table is cheaper than one for each name
 _NAME_STEP = 128
 _MOST_NAME = 64 * 1024
 
