@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from envguard import __version__
+from envguard.cli.quick import QuickCommand, QuickGroup
 from envguard.errors import EnvguardError, ExitCode, MatrixError
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ COMMANDS = {
     "check": "envguard.cli.check",
     "lock": "envguard.cli.lock",
     "smoke": "envguard.cli.smoke",
+    "diagnose": "envguard.cli.diagnose",
 }
 
 # ClickException; typer vendors click in some releases, so it is reached through what typer exports.
@@ -41,8 +44,8 @@ def build_app(names: Sequence[str]) -> typer.Typer:
     """Put the named commands into a typer application."""
     app = typer.Typer(
         name="envguard",
+        cls=QuickGroup,
         help="Will this PyTorch / CUDA environment run on this NVIDIA machine, and what would?",
-        no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
     )
@@ -57,7 +60,7 @@ def build_app(names: Sequence[str]) -> typer.Typer:
 
     for name in names:
         module = importlib.import_module(COMMANDS[name])
-        app.command(name)(getattr(module, name))
+        app.command(name, cls=QuickCommand)(getattr(module, name))
     return app
 
 
@@ -72,6 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
+        if not arguments:
+            _run(["--help"])
+            return ExitCode.USAGE
         return _run(arguments)
     except EnvguardError as err:
         # a broken table is envguard's own failure, unless the user brought the tables
@@ -138,8 +144,8 @@ def _report_crash(arguments: list[str], err: Exception) -> int:
 
 
 def _wants_json(arguments: list[str]) -> bool:
-    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
-    return any(a == "--format=json" or (a == "--format" and b == "json") for a, b in pairs)
+    pairs = itertools.pairwise(arguments)
+    return "--format=json" in arguments or ("--format", "json") in pairs
 
 
 def _say(text: str) -> None:
