@@ -273,9 +273,10 @@ def _clean(value: object) -> object:
 
 def main() -> None:
     """Print the description."""
-    text = json.dumps(describe(sys.path))
-    sys.stdout.write("\n" + text + "\n")
+    text = "\n" + json.dumps(describe(sys.path)) + "\n"
     sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("ascii"))  # whatever PYTHONIOENCODING says
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

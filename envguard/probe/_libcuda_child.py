@@ -19,6 +19,7 @@ _INTEGRATED = 18  # CU_DEVICE_ATTRIBUTE_INTEGRATED
 _MAJOR = 75  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 _MINOR = 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
 _MOST_DEVICES = 1024
+_COMPAT = ("compat", "compat_orin", "cuda-compat")
 
 
 def _library_path() -> str | None:
@@ -32,7 +33,9 @@ def _library_path() -> str | None:
 
 
 def _is_compat(path: str | None) -> bool:
-    return any(part.startswith(("compat", "cuda-compat")) for part in (path or "").split("/")[:-1])
+    """Whether a library comes from a forward-compatibility package (cuda-compat)."""
+    folders = (path or "").split("/")[:-1]
+    return any(f in _COMPAT or f.startswith("cuda-compat-") for f in folders)
 
 
 def _error_name(library: Any, code: int) -> str:
@@ -104,8 +107,9 @@ def main(wants_init: bool) -> None:
         answer["missing"] = str(err)
     else:
         answer["path"] = _library_path()
+        answer["is_compat"] = _is_compat(answer["path"])
         _version(library, answer)
-        if wants_init or _is_compat(answer["path"]):
+        if wants_init or answer["is_compat"]:
             sys.stdout.write(ascii(answer) + "\n")
             sys.stdout.flush()  # the version survives a cuInit that hangs or crashes
             try:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _UNREADABLE = -1  # in place of an NVML code: the value could not be decoded
 _FUNCTION_NOT_FOUND = 13
+_MOST_GPUS = 1024  # a driver out of its mind must not keep us for hours
 _EMPTY_SLOTS = (2, 3, 6)  # INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND: no MIG device there
 
 
@@ -145,7 +146,7 @@ def main(folder: str) -> None:
         _ask(nvml, driver, "cuda", nvml.nvmlSystemGetCudaDriverVersion_v2)
         _ask(nvml, driver, "count", nvml.nvmlDeviceGetCount)
     _say("driver", driver)
-    for index in range(driver.get("count") or 0):
+    for index in range(min(driver.get("count") or 0, _MOST_GPUS)):
         _report_gpu(nvml, index)
 
 

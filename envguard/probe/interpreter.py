@@ -115,7 +115,8 @@ def probe_running() -> tuple[Environment, tuple[Gap, ...]]:
     """Describe the interpreter that runs envguard, in this process."""
     from envguard.probe import _child
 
-    own = {"", str(Path(sys.argv[0]).absolute().parent)}  # the entry point's folder
+    # The folder of the entry point or, with -m, the current one: neither is the subject's.
+    own = {"", str(Path.cwd()), str(Path(sys.argv[0]).absolute().parent)}
     path = sys.path[1:] if sys.path[:1] and sys.path[0] in own else sys.path
     return parse_description(_child.describe(list(path)))
 
@@ -156,14 +157,14 @@ def _answer(text: str) -> dict[str, Any] | None:
 
 
 def _no_answer(result: ChildResult, python: str) -> Gap:
+    fact, name = "environment.interpreter", printable(python)
     if result.reason is not None:
-        return Gap("environment.interpreter", result.reason, PROBE, f"{python}: {result.detail}")
+        return Gap(fact, result.reason, PROBE, f"{name}: {result.detail}")
     words = result.last_words
     if result.status == 0 or not _speaks_python(result):
         said = f" (it said: {words[:120]})" if words else f" (it ended with {result.status})"
         raise InputError(f"--python: {python!r} is not a Python interpreter{said}")
-    detail = f"{python} ended with status {result.status}: {words}"
-    return Gap("environment.interpreter", GapReason.UNREADABLE, PROBE, detail)
+    return Gap(fact, GapReason.UNREADABLE, PROBE, f"{name} {result.ending}")
 
 
 def _speaks_python(result: ChildResult) -> bool:

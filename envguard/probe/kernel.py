@@ -126,8 +126,8 @@ def probe_sysfs(options: ProbeOptions) -> Said:
         text = options.read("/sys/module/nvidia/version")
     except OSError as err:
         gaps = _kernel_gaps(probe, err)
-        if not gaps and options.path("/sys/module").is_dir():
-            driver = Driver(is_loaded=False)  # WSL and Tegra have a driver without this module
+        if not gaps and _has_no_other_driver(options):
+            driver = Driver(is_loaded=False)
     else:
         driver = replace(driver, version=driver_version_or_none(text), is_loaded=True)
     readings += read_driver(driver, probe)
@@ -135,6 +135,13 @@ def probe_sysfs(options: ProbeOptions) -> Said:
     if count is not None:
         readings.append(Reading("gpu.count", str(count), "pci"))
     return Said(probe, driver, None, tuple(readings), gaps)
+
+
+def _has_no_other_driver(options: ProbeOptions) -> bool:
+    """Whether the list of modules is complete: Tegra and WSL have drivers of other names."""
+    others = ("/sys/module/nvgpu", "/dev/dxg")
+    has_list = options.path("/sys/module").is_dir()
+    return has_list and not any(options.path(other).exists() for other in others)
 
 
 def _count_pci(options: ProbeOptions) -> int | None:

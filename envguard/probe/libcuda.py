@@ -73,8 +73,6 @@ def _missing(words: str) -> Gap:
 def _driver(answer: dict[str, Any]) -> tuple[Driver, list[Gap]]:
     path = answer.get("path")
     cuda = cuda_from_api(answer.get("cuda"))
-    folders = (path or "").split("/")[:-1]
-    is_compat = any(folder.startswith(("compat", "cuda-compat")) for folder in folders)
     gaps = []
     if cuda is None:
         words = str(answer.get("error") or f"it reports CUDA {answer.get('cuda')}")
@@ -83,7 +81,7 @@ def _driver(answer: dict[str, Any]) -> tuple[Driver, list[Gap]]:
     driver = Driver(
         cuda=cuda,
         user_mode_version=driver_version_of_file(path),
-        compat_libcuda=path if is_compat else None,
+        compat_libcuda=path if answer.get("is_compat") else None,
     )
     return driver, gaps
 

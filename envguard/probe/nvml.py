@@ -19,13 +19,16 @@ from envguard.probe.source import (
 )
 
 if TYPE_CHECKING:
+    from envguard.facts.versions import DriverVersion
     from envguard.probe.child import Child, ChildResult
 
 
 PROBE = "nvml"
+_UNDECODABLE = -1
 _NOT_SUPPORTED = 3
 _LIBRARY_NOT_FOUND = 12
 _DRIVER_NOT_LOADED = 9
+_MOST_GPUS = 1024
 _VGPU = 2  # NVML_GPU_VIRTUALIZATION_MODE_VGPU: a guest's share; 1 is a passed-through GPU
 _PROFILE = r"MIG (\S+)\s*$"
 
@@ -104,8 +107,9 @@ def parse_nvml(result: ChildResult) -> Said:
     found = {r["index"]: r for r in records if r.get("kind") == "gpu"}
     gpus: tuple[Gpu, ...] | None = None
     if isinstance(answer.get("count"), int):
-        gpus = tuple(_gpu(i, found.get(i, {"errors": {}})) for i in range(answer["count"]))
-        for i in range(answer["count"]):
+        count = min(answer["count"], _MOST_GPUS)
+        gpus = tuple(_gpu(i, found.get(i, {"errors": {}})) for i in range(count))
+        for i in range(count):
             gaps += _gpu_gaps(i, found[i]) if i in found else _failed(result, f"machine.gpus[{i}]")
     readings = read_driver(driver, PROBE) + (read_gpus(gpus, PROBE) if gpus is not None else ())
     return Said(PROBE, driver, gpus, readings, tuple(gaps))
@@ -146,7 +150,7 @@ def _driver(answer: dict[str, Any]) -> tuple[Driver, list[Gap]]:
     driver = Driver(
         version=driver_version_or_none(answer.get("version")),
         cuda=cuda_from_api(answer.get("cuda")),
-        user_mode_version=library or driver_version_or_none(answer.get("nvml_version")),
+        user_mode_version=library or _library_version(answer.get("nvml_version")),
         is_loaded=_is_loaded(errors),
     )
     fatal = next((errors[key] for key in ("library", "init") if key in errors), None)
@@ -155,7 +159,17 @@ def _driver(answer: dict[str, Any]) -> tuple[Driver, list[Gap]]:
         facts = ("machine.driver.version", "machine.driver.cuda", "machine.gpus")
         return driver, [_gap(fact, fatal, words) for fact in facts]
     names = {"version": "driver.version", "cuda": "driver.cuda", "count": "gpus"}
-    return driver, [_gap(f"machine.{f}", errors[n]) for n, f in names.items() if n in errors]
+    gaps = [_gap(f"machine.{f}", errors[n]) for n, f in names.items() if n in errors]
+    for name, value in (("version", driver.version), ("cuda", driver.cuda)):
+        if name in answer and value is None:
+            detail = f"it reports {name} {answer[name]!r}"
+            gaps.append(Gap(f"machine.driver.{name}", GapReason.UNREADABLE, PROBE, detail))
+    return driver, gaps
+
+
+def _library_version(text: object) -> DriverVersion | None:
+    """The release of the NVML library: its version is that behind the CUDA major, 12.550.54.15."""
+    return driver_version_or_none(text.partition(".")[2]) if isinstance(text, str) else None
 
 
 def _is_loaded(errors: dict[str, int]) -> bool | None:
@@ -167,12 +181,11 @@ def _is_loaded(errors: dict[str, int]) -> bool | None:
 def _gpu(index: int, record: dict[str, Any]) -> Gpu:
     mode = record.get("mig_mode")
     has_no_mig = record["errors"].get("mig_mode") == _NOT_SUPPORTED
-    capability = record.get("capability")
     virtualization = record.get("virtualization")
     return Gpu(
         index=index,
         name=record.get("name"),
-        capability=ComputeCapability(*capability) if capability else None,
+        capability=_capability(record),
         memory_bytes=record.get("memory_bytes"),
         uuid=record.get("uuid"),
         pci_bus_id=record.get("pci_bus_id"),
@@ -180,6 +193,13 @@ def _gpu(index: int, record: dict[str, Any]) -> Gpu:
         mig_devices=tuple(_mig(d) for d in record.get("mig_devices", ()) if d.get("uuid")),
         is_virtual=None if virtualization is None else virtualization == _VGPU,
     )
+
+
+def _capability(record: dict[str, Any]) -> ComputeCapability | None:
+    numbers = record.get("capability")
+    if numbers is None or not (0 < numbers[0] < 100 and 0 <= numbers[1] < 10):
+        return None
+    return ComputeCapability(*numbers)
 
 
 def _mig(device: dict[str, Any]) -> MigDevice:
@@ -198,6 +218,8 @@ def _gpu_gaps(index: int, record: dict[str, Any]) -> list[Gap]:
         for name, code in errors.items()
         if not (name == "mig_mode" and code == _NOT_SUPPORTED)
     ]
+    if record.get("capability") is not None and _capability(record) is None:
+        gaps.append(_gap(f"{fact}.capability", _UNDECODABLE))
     for slot, device in enumerate(record.get("mig_devices", ())):
         for name, code in device["errors"].items():
             gaps.append(

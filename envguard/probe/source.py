@@ -62,7 +62,7 @@ def driver_version_or_none(text: object) -> DriverVersion | None:
 
 def cuda_from_api(number: object) -> CudaVersion | None:
     """The CUDA version behind an API number; None for 0, which an absent driver reports."""
-    if isinstance(number, int) and not isinstance(number, bool) and number >= 1000:
+    if isinstance(number, int) and not isinstance(number, bool) and 1000 <= number < 1_000_000:
         return CudaVersion.from_api(number)
     return None
 

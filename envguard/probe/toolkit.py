@@ -14,6 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Toolkit
+from envguard.facts.variables import printable
 from envguard.facts.versions import CudaVersion
 from envguard.probe.child import Child, ChildResult
 
@@ -44,14 +45,15 @@ def start_toolkit(options: ProbeOptions) -> ToolkitProbe:
     needs them.
     """
     home = find_cuda_home(options)
-    nvcc = _find_nvcc(options, home)
+    nvcc = _find_nvcc(home)
     if nvcc is None:
         detail = f"no nvcc in {home}" if home else "no CUDA_HOME, no nvcc on PATH"
-        gap = Gap("machine.toolkit.nvcc", GapReason.ABSENT, PROBE, detail)
-        return _with_compilers(ToolkitProbe(Toolkit(cuda_home=home), gaps=(gap,)), options)
+        gap = Gap("machine.toolkit.nvcc", GapReason.ABSENT, PROBE, printable(detail))
+        toolkit = Toolkit(cuda_home=printable(home) if home else None)
+        return _with_compilers(ToolkitProbe(toolkit, gaps=(gap,)), options)
     release = read_release(Path(nvcc).parent.parent)
     child = None if release else _start([nvcc, "--version"], options)
-    toolkit = Toolkit(nvcc=release, nvcc_path=nvcc, cuda_home=home)
+    toolkit = Toolkit(nvcc=release, nvcc_path=printable(nvcc), cuda_home=printable(home or ""))
     return _with_compilers(ToolkitProbe(toolkit, nvcc=child), options)
 
 
@@ -96,7 +98,7 @@ def find_cuda_home(options: ProbeOptions) -> str | None:
     return str(usual) if usual.is_dir() else None
 
 
-def _find_nvcc(options: ProbeOptions, home: str | None) -> str | None:
+def _find_nvcc(home: str | None) -> str | None:
     """The nvcc that torch would call: the one below its CUDA_HOME, else none."""
     if home is None:
         return None

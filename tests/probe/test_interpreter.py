@@ -414,6 +414,12 @@ def test_conda_packages_that_decide_about_cuda_are_listed(env: StubEnvironment) 
     assert environment.manager is Manager.CONDA
 
 
+def test_the_encoding_of_its_output_does_not_matter(env: StubEnvironment) -> None:
+    env.install("numpy", "2.1.3")
+    environment, _ = ask(env.python, PYTHONIOENCODING="utf-16")
+    assert names(environment) == ["numpy"]
+
+
 def test_words_of_start_up_files_do_not_matter(env: StubEnvironment) -> None:
     (env.site / "sitecustomize.py").write_text(
         "import atexit\nprint('{\"welcome\": 1}')\natexit.register(print, 'bye')\n"

@@ -126,6 +126,13 @@ def test_a_system_without_the_module_has_no_driver_loaded(stub_machine: StubMach
     assert probe_sysfs(stub_machine.options()).driver.is_loaded is False
 
 
+@pytest.mark.parametrize("other", ["/sys/module/nvgpu/refcnt", "/dev/dxg"])
+def test_tegra_and_wsl_have_drivers_of_other_names(stub_machine: StubMachine, other: str) -> None:
+    stub_machine.write("/sys/module/ext4/refcnt", "1\n")
+    stub_machine.write(other, "")
+    assert probe_sysfs(stub_machine.options()).driver.is_loaded is None
+
+
 def test_without_sysfs_nothing_is_known(stub_machine: StubMachine) -> None:
     said = probe_sysfs(stub_machine.options())
     assert said.driver.is_loaded is None

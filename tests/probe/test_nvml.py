@@ -33,6 +33,7 @@ def test_driver_and_gpus_are_read(stub_machine: StubMachine) -> None:
     said = ask(stub_machine)
     assert said.driver.version == DriverVersion.parse("550.54.15")
     assert said.driver.cuda == CudaVersion(12, 4)
+    assert said.driver.user_mode_version == DriverVersion.parse("550.54.15")
     assert said.driver.is_loaded is True
     assert said.gaps == ()
     assert said.gpus is not None
@@ -277,6 +278,16 @@ def test_a_gpu_without_memory_of_its_own_has_a_gap(stub_machine: StubMachine) ->
     assert said.gpus is not None
     assert said.gpus[0].capability == ComputeCapability(12, 1)
     assert gap_of(said, "machine.gpus[0].memory_bytes").reason is GapReason.ABSENT
+
+
+def test_numbers_out_of_range_are_a_gap(stub_machine: StubMachine) -> None:
+    stub_machine.nvml(replace(A100, capability="-1.0"), cuda=2_000_000_000)
+    said = ask(stub_machine)
+    assert said.gpus is not None
+    assert said.gpus[0].capability is None
+    assert gap_of(said, "machine.gpus[0].capability").detail == "undecodable answer"
+    assert said.driver.cuda is None
+    assert gap_of(said, "machine.driver.cuda").detail == "it reports cuda 2000000000"
 
 
 def test_a_name_that_is_no_text_is_a_gap(stub_machine: StubMachine) -> None:

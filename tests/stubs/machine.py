@@ -128,7 +128,7 @@ class StubMachine:
         """
         lines = [f"{name} {word}" for name, word in (do or {}).items()]
         lines += [f"driver {driver}"] if driver else []
-        lines += [f"nvml {driver}"] if driver else []
+        lines += [f"nvml 12.{driver}"] if driver else []
         lines += [f"cuda {cuda}"] if cuda else []
         lines.append(f"count {len(gpus)}")
         for index, gpu in enumerate(gpus):
