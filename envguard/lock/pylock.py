@@ -96,7 +96,8 @@ def envguard_table(plan: LockPlan) -> dict[str, Any]:
     table |= {key: str(value) for key, value in optional.items() if value is not None}
     if build.backend.cuda is not None:
         table["driver_fit"] = plan.grade.value
-        table["code_targets"] = [str(t) for t in build.targets or ()]
+        if build.targets is not None:
+            table["code_targets"] = [str(target) for target in build.targets]
     table["machines"] = [_machine(machine) for machine in plan.request.machines]
     table["rejected"] = [_rejected(item) for item in plan.rejected]
     if plan.notes:

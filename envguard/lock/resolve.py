@@ -95,12 +95,34 @@ def resolve(problem: Problem, uv: Uv, *, timeout_s: float = TIMEOUT_S) -> tuple[
         folder = Path(name)
         listing, routing = _route(problem, uv, folder, timeout_s)
         _check_origins(listing, problem, routing)
-        text = _compile(problem, uv, routing, folder, "pylock.toml", timeout_s)
-        pins = parse_uv_pylock(text, {found.name: found.index_url for found in listing})
+        return _read_files(listing, problem, routing, uv, folder, timeout_s)
+
+
+def _read_files(
+    listing: tuple[Listed, ...],
+    problem: Problem,
+    routing: _Routing,
+    uv: Uv,
+    folder: Path,
+    timeout_s: float,
+) -> tuple[Pin, ...]:
+    """Resolve once more for addresses and hashes, which the listing does not hold.
+
+    From uv's cache if that gives the same answer, so that no index is asked twice.
+    """
+    indexes = {found.name: found.index_url for found in listing}
     listed = {(found.name, found.version) for found in listing}
-    if listed != {(pin.name, pin.version) for pin in pins}:
-        raise NetworkError("an index changed while it was read", hint="run it again")
-    return pins
+    for attempt in (replace(problem, is_offline=True), problem):
+        try:
+            text = _compile(attempt, uv, routing, folder, "pylock.toml", timeout_s)
+        except (NetworkError, UnsolvableError):
+            if attempt is problem:
+                raise
+            continue
+        pins = parse_uv_pylock(text, indexes)
+        if listed == {(pin.name, pin.version) for pin in pins}:
+            return pins
+    raise NetworkError("an index changed while it was read", hint="run it again")
 
 
 def _route(

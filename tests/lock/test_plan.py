@@ -200,7 +200,8 @@ def test_impossible_request_fails_at_once_and_names_the_packages(
 ) -> None:
     with pytest.raises(NoBuildError) as caught:
         plan_lock(ask(index, "modern", "ancient", machines=(v100(),)), matrix, uv)
-    assert caught.value.message.startswith("the request cannot be resolved: all versions of anc")
+    assert caught.value.message.startswith("the request cannot be resolved: ")
+    assert "the request asks for modern and ancient" in caught.value.message
     assert caught.value.exit_code is ExitCode.DOES_NOT_FIT
 
 
@@ -210,7 +211,8 @@ def test_requests_that_no_torch_satisfies_end_with_the_reasons(
     request = ask(index, "oldlib", "torch>=2.12", machines=(v100(),))
     with pytest.raises(NoBuildError) as caught:
         plan_lock(request, matrix, uv)
-    assert "oldlib depend on torch<2.11" in caught.value.message
+    assert "torch<2.11" in caught.value.message
+    assert "the request asks for oldlib" in caught.value.message
     assert "none of the 1 builds tried can be resolved" in caught.value.message
 
 

@@ -267,7 +267,8 @@ def test_slow_index_is_a_network_error(
     ("words", "said"),
     [
         (("nosuch",), "nosuch was not found in the package registry"),
-        (("modern", "ancient"), "ancient depend on numpy<2 and all versions of modern"),
+        (("modern", "ancient"), "numpy<2"),
+        (("modern", "ancient"), "numpy>=2"),
         (("winonly",), "winonly==1.0 has no wheels with a matching platform tag"),
         (("onlypy311",), "onlypy311==1.0 has no wheels with a matching Python ABI tag"),
     ],
