@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from envguard.probe.interpreter import start_environment
+from envguard.probe.options import ProbeOptions
+
+if TYPE_CHECKING:
+    from envguard.facts.environment import Environment
+    from envguard.facts.gaps import Gap
 
 NEWEST_METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\nName: not-this\n"
 TORCH_CU128 = """\
@@ -77,6 +86,19 @@ class StubEnvironment:
         (folder / "__init__.py").write_text("raise RuntimeError('torch was imported')\n")
         (folder / "version.py").write_text(text)
         return folder
+
+
+def ask(
+    python: str, *, timeout_s: float = 30.0, **variables: str
+) -> tuple[Environment, tuple[Gap, ...]]:
+    """Describe an interpreter in an environment of PATH and these variables alone."""
+    environ = {"PATH": os.environ["PATH"], **variables}
+    return start_environment(python, ProbeOptions(environ=environ, timeout_s=timeout_s))()
+
+
+def names(environment: Environment) -> list[str]:
+    """The names of the distributions, in their order."""
+    return [d.name for d in environment.distributions or ()]
 
 
 def base_python() -> str:
