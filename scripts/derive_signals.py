@@ -17,10 +17,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.matrix_format import render_table
 
 _ROOT = Path(__file__).resolve().parent.parent
-_HEADER = """What crashes leave behind: exit codes, launchers, log signatures, phases, Xid, CUDA and NCCL errors, evidence.
-A signature's pattern is tried on lines that hold one of its literals; `proves` says how far it alone proves `means`.
+_HEADER = """What crashes leave behind: exit codes, launchers, signatures, phases, errors, evidence.
+A signature's pattern is tried on lines that hold one of its literals; `proves` says how far it
+proves `means` by itself.
 Written by scripts/derive_signals.py."""
-# A message that was seen is observed; one built from the program's own format string was read there.
+# A message that was seen is observed; one built from the program's own format was read there.
 _CONFIDENCE = {"live": "observed", "public": "observed", "source": "script"}
 
 

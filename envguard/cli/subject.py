@@ -124,6 +124,7 @@ def read_subject(
     python: str | None,
     options: MachineOptions,
     matrix: Matrix,
+    is_strict: bool = True,
 ) -> Subject:
     """Put the subject of a command together.
 
@@ -133,12 +134,14 @@ def read_subject(
         python: ``--python``: another interpreter on this machine.
         options: Machine options.
         matrix: For the names of GPUs.
+        is_strict: Refuse a GPU name that the tables do not know; else it is a gap.
 
     Raises:
         InputError: Contradicting options, or something that cannot be read.
     """
     stated = read_stated(options)
-    check_gpu_names(stated, matrix)
+    if is_strict:
+        check_gpu_names(stated, matrix)
     if source is not None and python is not None:
         raise InputError("--from and --python exclude each other: one subject at a time")
     facts, notes = _base_facts(source, python, options, stated)

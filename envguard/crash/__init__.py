@@ -1,0 +1,1 @@
+"""Why did it die: supervise a run, read what it left behind, and name the cause or the suspects."""

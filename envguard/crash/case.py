@@ -1,0 +1,88 @@
+"""All that is known about one crash, put together for the rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from envguard.crash.deaths import Death, count_ranks, find_deaths
+from envguard.crash.log import Hit, Log
+from envguard.crash.phases import Phase, PhaseSeen, find_phase
+from envguard.facts.facts import Facts
+from envguard.facts.findings import Finding
+from envguard.matrix.loader import Matrix
+
+if TYPE_CHECKING:
+    from envguard.matrix.signals_table import SignalsTable
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What rules look at.
+
+    Args:
+        log: The evidence of the log.
+        matrix: The tables.
+        facts: Machine and environment, completed; empty when nothing is stated.
+        deaths: How processes ended, the root first.
+        seen: The phase of the crash.
+        ranks: Ranks on this node; None when not known.
+        exit_code: As the user stated it.
+        checked: What the checks say about the environment.
+    """
+
+    log: Log
+    matrix: Matrix
+    facts: Facts = field(default_factory=Facts)
+    deaths: tuple[Death, ...] = ()
+    seen: PhaseSeen = field(default_factory=PhaseSeen)
+    ranks: int | None = None
+    exit_code: int | None = None
+    checked: tuple[Finding, ...] = ()
+
+    @property
+    def table(self) -> SignalsTable:
+        """The signals of the matrix."""
+        return self.matrix.signals
+
+    @property
+    def death(self) -> Death | None:
+        """The root death, or None when nothing says that a process died."""
+        return self.deaths[0] if self.deaths else None
+
+    @property
+    def signal(self) -> int | None:
+        """The signal of the root death."""
+        return self.death.ending.signal if self.death else None
+
+    @property
+    def phase(self) -> Phase | None:
+        """The phase of the crash."""
+        return self.seen.phase
+
+    def hits(self, *ids: str) -> tuple[Hit, ...]:
+        """The first hit of each of these signatures, in line order."""
+        found = [hit for name in ids if (hit := self.log.first(name)) is not None]
+        return tuple(sorted(found, key=lambda hit: hit.order))
+
+
+def make_case(
+    log: Log,
+    matrix: Matrix,
+    facts: Facts,
+    checked: tuple[Finding, ...],
+    *,
+    exit_code: int | None,
+    phase: Phase | None,
+) -> Case:
+    """Derive the deaths, the phase and the number of ranks from the log."""
+    return Case(
+        log=log,
+        matrix=matrix,
+        facts=facts,
+        deaths=find_deaths(log, exit_code, matrix.signals),
+        seen=find_phase(log, phase),
+        ranks=count_ranks(log),
+        exit_code=exit_code,
+        checked=checked,
+    )

@@ -1,0 +1,129 @@
+"""Log and environment reason together: one report with a cause, or with ranked suspects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from envguard.checks.context import CheckOptions
+from envguard.crash.case import Case, make_case
+from envguard.crash.rules import CAUSE_ORDER, RULES
+from envguard.crash.suspects import suspect_causes
+from envguard.crash.together import join_findings
+from envguard.facts.findings import Finding, Status
+from envguard.facts.report import Recommendation, Report, make_report
+from envguard.judge import judge
+
+if TYPE_CHECKING:
+    from envguard.crash.log import Log
+    from envguard.crash.phases import Phase
+    from envguard.facts.facts import Facts
+    from envguard.matrix.loader import Matrix
+
+
+def diagnose(
+    log: Log,
+    facts: Facts,
+    matrix: Matrix,
+    *,
+    exit_code: int | None = None,
+    phase: Phase | None = None,
+    notes: tuple[str, ...] = (),
+    torch_index: str,
+) -> Report:
+    """Say why a run died.
+
+    The verdict is ``fail`` when a cause is established, ``unknown`` when it is not and the
+    findings are hypotheses, ``ok`` when the log shows nothing wrong.
+
+    Args:
+        log: The evidence.
+        facts: Machine and environment, as far as stated; may be empty.
+        matrix: The tables.
+        exit_code: Status of the process or its launcher, in any form.
+        phase: What it was doing.
+        notes: Remarks on how the facts came together.
+        torch_index: Template of the PyTorch index.
+    """
+    checked = _check(facts, matrix, torch_index)
+    findings = checked.findings if checked else ()
+    judged = checked.facts if checked else facts
+    case = make_case(log, matrix, judged, findings, exit_code=exit_code, phase=phase)
+    found = tuple(dict.fromkeys(finding for rule in RULES for finding in rule(case)))
+    joined = join_findings(case, found)
+    if not any(finding.status in {Status.FAIL, Status.WARN} for finding in joined):
+        suspects = tuple(f for f in suspect_causes(case) if f not in joined)
+        joined = (*joined, *suspects) or (_clean(case),)
+    return make_report(
+        "diagnose",
+        judged,
+        joined,
+        matrix_version=matrix.manifest.data_version,
+        cause_order=CAUSE_ORDER,
+        recommended=_recommended(checked, joined),
+        notes=(*log.notes, *notes),
+        extra={"crash": crash_summary(case)},
+    )
+
+
+def _check(facts: Facts, matrix: Matrix, torch_index: str) -> Report | None:
+    """What the checks say, where there is anything to check."""
+    machine = facts.machine
+    stated = machine.gpus or machine.driver.version or machine.driver.cuda
+    if facts.environment is None and not stated:
+        return None
+    return judge(facts, matrix, CheckOptions(), torch_index=torch_index)
+
+
+# A cause that another torch build cures.
+_CURED = frozenset(
+    {
+        "driver-too-old-for-cuda",
+        "driver-too-old-for-cuda-major",
+        "arch-missing-old-gpu",
+        "arch-missing-new-gpu",
+        "mixed-gpus-arch",
+        "cpu-wheel-selected",
+    }
+)
+
+
+def _recommended(checked: Report | None, findings: tuple[Finding, ...]) -> Recommendation | None:
+    causes = {finding.cause for finding in findings if finding.status is Status.FAIL}
+    return checked.recommended if checked and causes & _CURED else None
+
+
+def _clean(case: Case) -> Finding:
+    return Finding(
+        code="CRS000",
+        cause="log-shows-nothing-wrong",
+        status=Status.OK,
+        title="the log shows nothing wrong",
+        detail=f"{case.log.lines} lines were searched.",
+    )
+
+
+def crash_summary(case: Case) -> dict[str, object]:
+    """The ``crash`` member of the report: ending, phase, ranks, the last lines."""
+    death = case.death
+    return {
+        "ending": death.ending.text if death else None,
+        "signal": death.ending.name or None if death else None,
+        "stated_by": death.source if death else None,
+        "rank": death.rank if death else None,
+        "phase": case.phase.value if case.phase else None,
+        "phase_from": case.seen.origin or None,
+        "ranks": case.ranks,
+        "log": {
+            "name": case.log.name,
+            "lines": case.log.lines,
+            "bytes": case.log.size,
+            "ends_mid_line": case.log.ends_mid_line,
+            "tail": [{"line": line, "text": text} for line, text in case.log.tail],
+        },
+    }
+
+
+def with_notes(report: Report, *notes: str) -> Report:
+    """A copy with further remarks."""
+    return replace(report, notes=(*report.notes, *notes))

@@ -1,0 +1,141 @@
+"""Crash rules: pure functions from a case to findings, one file per family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envguard.checks import CAUSE_ORDER as ENVIRONMENT_ORDER
+from envguard.crash.rules.driver import (
+    check_driver_age,
+    check_driver_words,
+    check_missing_code,
+    check_no_gpu,
+)
+from envguard.crash.rules.gpu_memory import check_gpu_memory, check_gpu_words
+from envguard.crash.rules.hardware import check_hardware, check_kernel_faults
+from envguard.crash.rules.host_memory import check_host_memory, check_refused_allocation
+from envguard.crash.rules.launchers import (
+    check_asked_to_stop,
+    check_forced_kill,
+    check_launcher_words,
+)
+from envguard.crash.rules.nccl import check_nccl_words, check_watchdog
+from envguard.crash.rules.packages import (
+    check_missing_library,
+    check_package_words,
+    check_system_library,
+    check_toolkit_version,
+    check_undefined_symbol,
+)
+from envguard.crash.rules.program import check_disk, check_numerics, check_program_words
+from envguard.crash.rules.shared_memory import check_shared_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from envguard.crash.case import Case
+    from envguard.facts.findings import Finding
+
+    Rule = Callable[[Case], Iterator[Finding]]
+
+RULES: tuple[Rule, ...] = (
+    check_driver_words,
+    check_driver_age,
+    check_missing_code,
+    check_no_gpu,
+    check_package_words,
+    check_undefined_symbol,
+    check_missing_library,
+    check_system_library,
+    check_toolkit_version,
+    check_hardware,
+    check_kernel_faults,
+    check_host_memory,
+    check_refused_allocation,
+    check_shared_memory,
+    check_gpu_words,
+    check_gpu_memory,
+    check_launcher_words,
+    check_asked_to_stop,
+    check_forced_kill,
+    check_nccl_words,
+    check_watchdog,
+    check_disk,
+    check_numerics,
+    check_program_words,
+)
+
+# The cause that explains the others stands first. What is wrong with the environment comes before
+# what a program says about it; a fault of the machine before what it makes a program do; who asked
+# for the end before how it ended; full memory before the ranks that wait; time-outs last, because
+# a rank that does not arrive has its own reason.
+CAUSE_ORDER: tuple[str, ...] = (
+    "kernel-module-flavour",
+    "driver-libs-baked-in-image",
+    "nvml-kernel-userspace-mismatch",
+    "nvml-cgroup-reload",
+    "compat-libcuda-in-image-on-geforce",
+    "fabric-manager-missing",
+    "vgpu-licence",
+    "mig-uuid-parsing",
+    *ENVIRONMENT_ORDER,
+    "resolver-auto-backend",
+    "build-isolation",
+    "toolkit-major-mismatch",
+    "toolkit-missing",
+    "torch-missing",
+    "ds-too-old-for-torch",
+    "ds-too-old-for-numpy",
+    "numpy-interface-mismatch",
+    "transformers-regression",
+    "abi-cxx11-flag",
+    "abi-torch-version",
+    "ld-library-path-shadow",
+    "nccl-shadowed",
+    "cudart-major-mismatch",
+    "libstdcxx-mismatch",
+    "glibc-too-old",
+    "vendor-lib-bug",
+    "vision-cpu-build",
+    "companion-from-other-index",
+    "vision-torch-mismatch",
+    "shared-library-missing",
+    "symbol-missing",
+    "extension-lacks-code-for-gpu",
+    "gpu-hardware-fault",
+    "gpu-driver-fault",
+    "scheduler-time-limit",
+    "scheduler-preemption",
+    "userspace-oom-daemon",
+    "node-memory-eviction",
+    "host-oom-rank0-gather",
+    "host-oom-save",
+    "host-oom-resume",
+    "host-oom-per-rank-load",
+    "host-oom-load",
+    "host-oom-growth",
+    "host-oom-optimizer-offload",
+    "container-memory-limit",
+    "host-memory-exhausted",
+    "host-allocation-refused",
+    "node-failure",
+    "shm-too-small",
+    "disk-full",
+    "zero-layout-changed",
+    "process-limit",
+    "open-files-limit",
+    "nvml-assert-masks-oom",
+    "pinned-host-memory-limit",
+    "gpu-memory-taken",
+    "gpu-oom-zero2-full-params",
+    "gpu-oom-states-plus-activations",
+    "index-out-of-range-on-gpu",
+    "gpu-kernel-fault",
+    "nccl-versions-differ",
+    "nccl-no-interface",
+    "sighup-terminal-closed",
+    "interrupted",
+    "sigterm-from-supervisor",
+    "nccl-watchdog-abort",
+    "launcher-sigkill-after-sigterm",
+)

@@ -1,0 +1,300 @@
+"""Words of the driver, of NVML and of container runtimes, and code that the GPU cannot run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envguard.crash.rules.model import Outcome, WordRule, apply_words, make_finding
+from envguard.facts.findings import Evidence, Finding, Status
+from envguard.facts.machine import OperatingSystem, Platform
+from envguard.facts.versions import CodeTarget, ComputeCapability, CudaVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envguard.crash.case import Case
+    from envguard.crash.log import Hit
+
+_LINUX = Platform(OperatingSystem.LINUX, "x86_64")
+
+TOO_OLD = Outcome(
+    "CRS001",
+    "driver-too-old-for-cuda",
+    "the driver is too old for the CUDA that torch was built with",
+    "torch cannot start CUDA on this driver.",
+    "install a newer driver, or a torch build for an older CUDA",
+)
+TOO_OLD_MAJOR = Outcome(
+    "CRS001",
+    "driver-too-old-for-cuda-major",
+    TOO_OLD.title,
+    "The build needs a CUDA major that this driver does not serve; minor-version compatibility "
+    "does not cross majors.",
+    TOO_OLD.remedy,
+)
+OLD_GPU = Outcome(
+    "CRS002",
+    "arch-missing-old-gpu",
+    "the build has no code for this GPU, which is older than what it was built for",
+    "is_available() can be True all the same: it does not look at the code.",
+    "take a build for an older CUDA that still holds code for this GPU",
+)
+NEW_GPU = Outcome(
+    "CRS002",
+    "arch-missing-new-gpu",
+    "the build has no code for this GPU, which is newer than what it was built for",
+    OLD_GPU.detail,
+    "take a newer torch, built for a CUDA that knows this GPU; the index alone is not enough",
+)
+EXTENSION_CODE = Outcome(
+    "CRS002",
+    "extension-lacks-code-for-gpu",
+    "torch has code for this GPU: what lacks it is an extension",
+    "The message comes from a compiled package beside torch.",
+    "rebuild or replace the package in the traceback for this GPU",
+)
+NO_GPU = Outcome(
+    "CRS006",
+    "no-gpu-visible",
+    "no NVIDIA GPU is visible to the program",
+    "Either there is no driver here, or the container or CUDA_VISIBLE_DEVICES hides the GPUs.",
+    "look at `nvidia-smi` in the same place, start the container with its GPUs (--gpus all), "
+    "and look at CUDA_VISIBLE_DEVICES",
+)
+_WORDS = (
+    WordRule(
+        Outcome(
+            "CRS003",
+            "compat-libcuda-in-image-on-geforce",
+            "a forward-compatibility libcuda is loaded on a GPU that may not use one",
+            "CUDA error 804: the image brings a newer libcuda (cuda-compat), which only "
+            "data-center GPUs accept. The host's own driver may serve the image by minor-version "
+            "compatibility once that library is out of the way.",
+            "take the image's cuda-compat folder off the library path (or update the host driver, "
+            "or libnvidia-container)",
+        ),
+        ("forward-compat-804",),
+    ),
+    WordRule(
+        Outcome(
+            "CRS004",
+            "fabric-manager-missing",
+            "the NVSwitch fabric is not set up",
+            "CUDA error 802: GPUs that are joined by NVSwitch need nvidia-fabricmanager of exactly "
+            "the driver's version to run; nvidia-smi works without it.",
+            "start nvidia-fabricmanager of the driver's version",
+            ("systemctl", "enable", "--now", "nvidia-fabricmanager"),
+        ),
+        ("system-not-ready-802",),
+    ),
+    WordRule(
+        Outcome(
+            "CRS005",
+            "nvml-kernel-userspace-mismatch",
+            "the user-mode driver and the loaded kernel module are of different versions",
+            "A package update replaced the libraries while the old module stays loaded.",
+            "reboot, or unload and load the nvidia modules; then pin the driver packages",
+        ),
+        ("nvml-mismatch", "driver-mismatch-803"),
+    ),
+    WordRule(
+        Outcome(
+            "CRS007",
+            "driver-branch-dropped-gpu",
+            "the driver no longer supports this GPU and ignores it",
+            "The kernel says that the {branch} branch is the last one that supports it: the driver "
+            "is too new for the GPU.",
+            "install a driver of branch {branch}",
+        ),
+        ("kernel-legacy-driver",),
+    ),
+    WordRule(
+        Outcome(
+            "CRS008",
+            "kernel-module-flavour",
+            "the kernel module is of the flavour that this GPU does not take",
+            "Newer GPUs need the open kernel modules, older ones the proprietary ones.",
+            "install the other flavour of the driver's kernel module",
+        ),
+        ("kernel-open-module-needed",),
+    ),
+    WordRule(
+        Outcome(
+            "CRS009",
+            "nvml-cgroup-reload",
+            "the container lost its GPU devices while it ran",
+            "systemd was reloaded and rewrote the device rules of the container's cgroup.",
+            "restart the container; let the runtime create it with --device nodes or use the "
+            "cgroupfs driver",
+        ),
+        ("nvml-unknown-error",),
+    ),
+    WordRule(
+        Outcome(
+            "CRS010",
+            "driver-libs-baked-in-image",
+            "driver libraries lie in the image where the host's are to be mounted",
+            "The image was committed while the host's driver was mounted into it.",
+            "remove libcuda, libnvidia-ml and the other driver libraries from the image",
+        ),
+        ("container-file-exists",),
+    ),
+    WordRule(
+        Outcome(
+            "CRS011",
+            "vgpu-licence",
+            "the virtual GPU has no licence",
+            "An unlicensed vGPU refuses CUDA contexts; nvidia-smi looks well.",
+            "point nvidia-gridd to the licence server and look at the licence",
+            ("nvidia-smi", "-q"),
+        ),
+        ("vgpu-unlicensed",),
+    ),
+    WordRule(
+        Outcome(
+            "CRS011",
+            "vgpu-licence",
+            "the virtual GPU refuses contexts",
+            "On a vGPU this is what a missing licence looks like.",
+            "look at 'License Status' in `nvidia-smi -q`, then at nvidia-gridd",
+            ("nvidia-smi", "-q"),
+        ),
+        ("devices-unavailable",),
+        needs=("vgpu-words",),
+        unless=("vgpu-unlicensed",),
+    ),
+    WordRule(
+        Outcome(
+            "CRS012",
+            "mig-uuid-parsing",
+            "a program reads CUDA_VISIBLE_DEVICES as numbers, and it holds UUIDs",
+            "MIG instances have no numbers.",
+            "upgrade the package in the traceback, or give it a GPU that is not cut into instances",
+        ),
+        ("mig-uuid",),
+    ),
+    WordRule(
+        Outcome(
+            "CRS014",
+            "minor-compat-feature-gap",
+            "the driver cannot compile PTX of a newer CUDA",
+            "CUDA error 222: code that is only there as PTX needs a driver of that CUDA. "
+            "Minor-version compatibility does not cover it.",
+            "install the driver of that CUDA, or a build (of torch, Triton or the extension) for "
+            "the driver's own CUDA",
+        ),
+        ("ptx-toolchain",),
+    ),
+    WordRule(
+        Outcome(
+            "CRS015",
+            "cpu-wheel-selected",
+            "this torch is a CPU build",
+            "It never uses a GPU.",
+            "install a CUDA build of torch; `envguard lock torch` names one",
+            ("envguard", "lock", "torch"),
+        ),
+        ("cpu-build-words",),
+    ),
+)
+
+
+def check_driver_words(case: Case) -> Iterator[Finding]:
+    """Words that name the cause."""
+    yield from apply_words(_WORDS, case)
+
+
+def check_driver_age(case: Case) -> Iterator[Finding]:
+    """The driver is too old: in torch's words with a number, or the runtime's."""
+    hits = case.hits("driver-too-old", "insufficient-driver")
+    if not hits:
+        return
+    found = case.log.first("driver-too-old")
+    number = found.number("v") if found else None
+    runtime = _runtime(case)
+    api = CudaVersion.from_api(number) if number else case.facts.machine.driver.cuda
+    said = f"The driver serves CUDA {api}" if api else "What the driver serves is not stated"
+    wanted = f"; the build needs CUDA {runtime}." if runtime else "."
+    crosses = api is not None and (runtime.major > api.major if runtime else False)
+    # Within one major every driver of its family starts CUDA, so torch's refusal means a major.
+    is_major = crosses or (runtime is None and found is not None)
+    outcome = TOO_OLD_MAJOR if is_major else TOO_OLD
+    yield make_finding(case, outcome, Status.FAIL, hits, detail=said + wanted)
+
+
+def _runtime(case: Case) -> CudaVersion | None:
+    torch = case.facts.environment.torch if case.facts.environment else None
+    return torch.cuda if torch is not None else None
+
+
+def check_missing_code(case: Case) -> Iterator[Finding]:
+    """No kernel image: an old or a new GPU, or an extension beside torch."""
+    ids = ("no-kernel-image", "capability-warning", "invalid-device-function")
+    hits = case.hits(*ids)
+    if not hits:
+        return
+    named = (*hits, *case.hits("capability-words", "capability-limits", "capability-list"))
+    capability, origin = _capability(case)
+    more = (Evidence("compute capability", str(capability), origin),) if capability else ()
+    if any(f.cause in {"code-for-gpu", "arch-false-positive-warning"} for f in case.checked):
+        if case.log.has("no-kernel-image", "invalid-device-function"):
+            yield make_finding(case, EXTENSION_CODE, Status.FAIL, named, more=more)
+        return
+    is_old = _is_older(case, capability)
+    if is_old is None:
+        wish = "State the GPU (--gpu NAME) and the torch pin to have one named."
+        yield make_finding(case, OLD_GPU, Status.UNKNOWN, named, detail=wish)
+        yield make_finding(case, NEW_GPU, Status.UNKNOWN, named, detail=wish)
+        return
+    yield make_finding(case, OLD_GPU if is_old else NEW_GPU, Status.FAIL, named, more=more)
+
+
+def _capability(case: Case) -> tuple[ComputeCapability | None, str]:
+    for hit in case.hits("capability-warning", "capability-words", "capability-range"):
+        text = hit.groups.get("cc", "")
+        if text:
+            dotted = text if "." in text else f"{text[:-1]}.{text[-1]}"
+            return ComputeCapability.parse(dotted), hit.place
+    known = {gpu.capability for gpu in case.facts.machine.selected_gpus if gpu.capability}
+    return (known.pop(), "the subject") if len(known) == 1 else (None, "")
+
+
+def _is_older(case: Case, capability: ComputeCapability | None) -> bool | None:
+    """Whether the GPU is older than the oldest code of the build, as far as it can be told."""
+    if capability is None:
+        return None
+    lowest = _lowest_of_log(case) or _lowest_of_newest(case)
+    return capability < lowest if lowest is not None else None
+
+
+def _lowest_of_log(case: Case) -> ComputeCapability | None:
+    limits, listed = case.log.first("capability-limits"), case.log.first("capability-list")
+    if limits is not None:
+        return ComputeCapability.parse(limits.groups["low"])
+    if listed is not None:
+        words = listed.groups["targets"].replace(",", " ").replace(".", " ").split()
+        return min(CodeTarget.parse(word).capability for word in words)
+    return None
+
+
+def _lowest_of_newest(case: Case) -> ComputeCapability | None:
+    """The oldest GPU that the newest torch for its newest CUDA still serves.
+
+    A build of unknown version that lacks code for a GPU below it was built too late for that
+    GPU, for a GPU above it too early.
+    """
+    ranked = [
+        (build.version, build.backend.cuda, min(target.capability for target in build.targets))
+        for build in case.matrix.torch.builds(platform=_LINUX)
+        if build.targets and build.backend.cuda is not None
+    ]
+    return max(ranked)[2] if ranked else None
+
+
+def check_no_gpu(case: Case) -> Iterator[Finding]:
+    """No driver, or no device: unless something else says why."""
+    if case.log.has("kernel-legacy-driver", "system-not-ready-802", "forward-compat-804"):
+        return
+    hits: tuple[Hit, ...] = case.hits("no-driver", "no-device-100", "nvidia-smi-failed")
+    if hits:
+        yield make_finding(case, NO_GPU, Status.FAIL, hits)

@@ -1,0 +1,285 @@
+"""Host memory: SIGKILL with the kernel's word, the shape of the task table, or the phase."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envguard.crash.exits import SIGKILL
+from envguard.crash.phases import Phase
+from envguard.crash.rules.model import Outcome, make_finding
+from envguard.facts.findings import Evidence, Finding, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envguard.crash.case import Case
+    from envguard.crash.log import Hit, Task
+
+LOAD = Outcome(
+    "CRS040",
+    "host-oom-load",
+    "host memory ran out while the model was loaded",
+    "The weights pass through host memory before they reach the GPU, in the type they are stored "
+    "or converted in.",
+    "load with low_cpu_mem_usage or onto the device, take a checkpoint that is stored in the type "
+    "you use, or give the machine more memory than the checkpoint's size",
+)
+PER_RANK = Outcome(
+    "CRS041",
+    "host-oom-per-rank-load",
+    "host memory ran out because every rank loads the whole model",
+    "The need is the same for each rank and the total goes with their number.",
+    "let the ranks load a part each: create HfDeepSpeedConfig before from_pretrained (zero.Init), "
+    "or low_cpu_mem_usage, or load on rank 0 only; more memory or GPUs does not cure it",
+)
+OPTIMIZER = Outcome(
+    "CRS042",
+    "host-oom-optimizer-offload",
+    "host memory ran out for the offloaded optimizer states",
+    "CPU offload keeps a 4-byte copy, 8 bytes of Adam states and 4 bytes of gradients of each "
+    "parameter in host memory, and pinned buffers are rounded up; the GPU is not what is full.",
+    "offload to NVMe, offload the optimizer only, shard over more GPUs without offload, or add "
+    "host memory; `envguard plan` says how much",
+    ("envguard", "plan"),
+)
+SAVE = Outcome(
+    "CRS043",
+    "host-oom-save",
+    "host memory ran out while a checkpoint was saved",
+    "Saving gathers or clones the state in host memory, on every rank or on rank 0, on top of what "
+    "training holds.",
+    "save sharded (SHARDED_STATE_DICT, no stage3_gather_16bit_weights_on_model_save), from rank 0 "
+    "only, or give the job more memory for the save",
+)
+RANK0 = Outcome(
+    "CRS044",
+    "host-oom-rank0-gather",
+    "one rank gathered the state of all and ran out of host memory",
+    "One process is far larger than its siblings: that is a gather on rank 0 (a save, or "
+    "evaluation results), not the even footprint of offload or of loading.",
+    "turn off stage3_gather_16bit_weights_on_model_save, save and evaluate less often or sharded; "
+    "or raise the limit",
+)
+RESUME = Outcome(
+    "CRS045",
+    "host-oom-resume",
+    "host memory ran out while a checkpoint was read back",
+    "Every local rank reads shards into host memory, in old releases all of them.",
+    "upgrade DeepSpeed (no elastic checkpoint loading), resume with fewer ranks per node, or map "
+    "the files instead of reading them",
+)
+GROWTH = Outcome(
+    "CRS046",
+    "host-oom-growth",
+    "host memory grows from step to step until it is full",
+    "The run fits at the start; what grows is a cache of pinned blocks, the data loader's workers, "
+    "or results that are kept.",
+    "run with num_workers=0 and again without pin_memory: what stops the growth is it; keep a "
+    "margin of 40 % over the use at start",
+)
+CONTAINER = Outcome(
+    "CRS047",
+    "container-memory-limit",
+    "the memory limit of the container or job was reached",
+    "The kernel killed it at the limit of its cgroup, not because the machine was full.",
+    "raise the limit (docker --memory, resources.limits.memory, Slurm --mem), if the machine has "
+    "the memory",
+)
+EXHAUSTED = Outcome(
+    "CRS052",
+    "host-memory-exhausted",
+    "the machine ran out of host memory",
+    "The kernel killed a process because the whole machine was full.",
+    "free or add host memory; `envguard run` shows which phase needs it",
+)
+REFUSED = Outcome(
+    "CRS054",
+    "host-allocation-refused",
+    "an allocation of host memory was refused at once",
+    "That is a limit (ulimit -v, overcommit) or an absurd size, not the memory killer: it would "
+    "leave -9 and no traceback.",
+    "look at `ulimit -a` and /proc/sys/vm/overcommit_memory, and at the size asked for",
+)
+BY_SHAPE_AND_PHASE = (LOAD, PER_RANK, OPTIMIZER, SAVE, RANK0, RESUME, GROWTH)
+
+KERNEL = ("kernel-oom-global", "kernel-oom-memcg", "kernel-oom-constraint", "kernel-oom-old")
+LIMIT = ("kernel-oom-memcg", "cgroup-v2-oomkill", "slurm-oom-event", "slurm-srun-oom")
+LIMIT_STATES = ("slurm-state-oom", "k8s-oomkilled", "docker-oom-flag", "cgroup-v2-oomgroup")
+STATED = ("host-memory-full-words", "host-memory-grows-words", "per-rank-words")
+# Words that name another killer.
+RIVALS = (
+    "slurm-time",
+    "slurm-preempt",
+    "slurm-signal",
+    "slurm-node",
+    "torchrun-sigkill-after-term",
+    "oomd-pressure",
+    "earlyoom-kill",
+    "keyboard-interrupt",
+)
+
+
+def check_host_memory(case: Case) -> Iterator[Finding]:
+    """A kill for want of host memory: proven, or carried by the phase and what it holds."""
+    strong = case.hits(*KERNEL, *LIMIT, *LIMIT_STATES, *STATED)
+    is_killed = case.signal == SIGKILL
+    if not (strong and (is_killed or case.signal is None)) and not is_killed:
+        return
+    outcome, why = _outcome(case)
+    limit = _limit_hits(case)
+    if outcome is None and strong:
+        outcome, why = (CONTAINER if limit else EXHAUSTED), ""
+    if outcome is None or (case.log.has(*RIVALS) and not strong):
+        return
+    if not strong and not _is_carried(case, outcome):
+        return
+    hits = (*_phase_hits(case), *strong)
+    more = (*_death_evidence(case), *_task_evidence(case), *_number_evidence(case))
+    yield make_finding(case, outcome, Status.FAIL, hits, more=more, detail=_joined(why, strong))
+    if limit and outcome is not CONTAINER:
+        yield make_finding(case, CONTAINER, Status.WARN, limit)
+
+
+def _joined(why: str, strong: tuple[Hit, ...]) -> str:
+    if strong:
+        return why
+    return (
+        f"{why} The log holds no word of the kernel: `dmesg` or the cgroup's memory.events would "
+        "prove it."
+    ).strip()
+
+
+def _limit_hits(case: Case) -> tuple[Hit, ...]:
+    """Lines that say it was a limit and not the machine."""
+    hits = case.hits(*LIMIT, *LIMIT_STATES)
+    constraint = case.log.first("kernel-oom-constraint")
+    if constraint is not None and constraint.groups.get("c") == "CONSTRAINT_MEMCG":
+        hits = (*hits, constraint)
+    return hits
+
+
+def _is_carried(case: Case, outcome: Outcome) -> bool:
+    """Whether the phase carries the cause without the kernel's word.
+
+    CUDA never kills, so what needs host memory in the phase is the suspect: weights in load,
+    gathered or cloned state in save and resume, offloaded states where the engine is built.
+    """
+    if case.phase in {Phase.LOAD, Phase.SAVE, Phase.RESUME}:
+        return True
+    return case.phase is Phase.INIT and outcome is OPTIMIZER
+
+
+def _outcome(case: Case) -> tuple[Outcome | None, str]:
+    """What needed the memory, and what speaks for it beyond the phase."""
+    shape = _shape(case)
+    if shape == "one":
+        return RANK0, ""
+    match case.phase:
+        case Phase.LOAD:
+            return _loading(case, shape)
+        case Phase.SAVE:
+            return SAVE, ""
+        case Phase.RESUME:
+            return RESUME, ""
+        case Phase.INIT:
+            return _initialising(case)
+        case _:
+            return _training(case)
+
+
+def _loading(case: Case, shape: str) -> tuple[Outcome, str]:
+    if case.log.has("per-rank-words"):
+        return PER_RANK, ""
+    if shape == "even":
+        return PER_RANK, "The processes are of equal size."
+    if case.ranks is not None and case.ranks > 1:
+        return PER_RANK, f"{case.ranks} ranks ran on this node."
+    return LOAD, ""
+
+
+def _initialising(case: Case) -> tuple[Outcome | None, str]:
+    begun, done = case.log.last("ds-before-optimizer"), case.log.last("ds-after-optimizer")
+    if begun is not None and (done is None or done.order < begun.order):
+        return OPTIMIZER, (
+            "The log ends while the optimizer states were made; without offload they are made on "
+            "the GPU, where a shortage raises an exception."
+        )
+    if case.log.has("offload-words"):
+        return OPTIMIZER, "The log speaks of offload."
+    if case.log.has("deepspeed-words"):
+        return OPTIMIZER, "What takes host memory where DeepSpeed builds its engine is offload."
+    return None, ""
+
+
+def _training(case: Case) -> tuple[Outcome | None, str]:
+    if case.log.has("host-memory-grows-words"):
+        return GROWTH, ""
+    if case.log.has("per-rank-words") and case.phase is None:
+        return PER_RANK, ""
+    if case.log.has("offload-words"):
+        return OPTIMIZER, "The log speaks of offload."
+    if case.log.has("deepspeed-words") and case.log.has(*STATED):
+        return OPTIMIZER, "What fills host memory under DeepSpeed while it trains is offload."
+    return None, ""
+
+
+def big_tasks(case: Case) -> tuple[Task, ...]:
+    """The Python processes of the kernel's table, the largest first."""
+    tasks = [t for t in case.log.tasks if t.name.startswith(("python", "pt_main", "ray::"))]
+    return tuple(sorted(tasks, key=lambda task: -task.rss_pages))
+
+
+def _shape(case: Case) -> str:
+    """``one`` rank far above its siblings, ``even``, or empty when the table does not tell."""
+    tasks = [t for t in big_tasks(case) if t.rss_gib >= 1]
+    if len(tasks) < 2:
+        return ""
+    if tasks[0].rss_pages > 4 * tasks[1].rss_pages:
+        return "one"
+    return "even" if tasks[0].rss_pages < 1.5 * tasks[1].rss_pages else ""
+
+
+def _phase_hits(case: Case) -> tuple[Hit, ...]:
+    hits = [case.seen.hit] if case.seen.hit is not None else []
+    last = case.log.last("ds-host-memory")
+    if last is not None:
+        hits.append(last)
+    if case.death is not None and case.death.hit is not None:
+        hits.append(case.death.hit)
+    return tuple(hits)
+
+
+def _death_evidence(case: Case) -> tuple[Evidence, ...]:
+    said = []
+    if case.death is not None:
+        said.append(Evidence("ending", case.death.ending.text, case.death.source))
+    if case.phase is not None:
+        said.append(Evidence("phase", case.phase.value, case.seen.origin))
+    return tuple(said)
+
+
+def _task_evidence(case: Case) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(f"rss of pid {task.pid}", f"{task.rss_gib:.1f} GiB", f"line {task.line}")
+        for task in big_tasks(case)[:4]
+    )
+
+
+def _number_evidence(case: Case) -> tuple[Evidence, ...]:
+    """How large the machine is, from DeepSpeed's figures in GB and percent."""
+    hit = case.log.last("ds-host-memory")
+    if hit is None or float(hit.groups["percent"]) <= 0:
+        return ()
+    total = float(hit.groups["used"]) / float(hit.groups["percent"]) * 100
+    return (Evidence("host memory", f"about {total:.0f} GiB", hit.place),)
+
+
+def check_refused_allocation(case: Case) -> Iterator[Finding]:
+    """Host memory that was refused, which ends in an exception and not in a kill."""
+    hits = case.hits("cpu-alloc-refused", "python-memoryerror", "std-bad-alloc")
+    if not hits or case.signal == SIGKILL:
+        return
+    if case.phase is Phase.INIT and case.log.has("offload-words"):
+        yield make_finding(case, OPTIMIZER, Status.FAIL, (*hits, *case.hits("offload-words")))
+        return
+    yield make_finding(case, REFUSED, Status.FAIL, hits)

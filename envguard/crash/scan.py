@@ -1,0 +1,228 @@
+"""Search a log of any size once, in bounded memory, for every signature and phase mark."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from envguard.crash.kernel_log import TaskTable
+from envguard.crash.lines import read_blocks, strip_prefix
+from envguard.crash.log import Hit, Log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import BinaryIO
+
+    from envguard.matrix.signals_table import SignalsTable
+
+PHASE = "phase:"
+_KEEP = 24
+_BUSY = 4000
+_BEFORE, _AFTER = 600, 1600
+_SHOWN = 400
+_TAIL = 12
+_TAIL_BYTES = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A signature or phase as the scanner uses it."""
+
+    id: str
+    pattern: re.Pattern[str]
+    literals: tuple[bytes, ...]
+
+
+def marks_of(table: SignalsTable) -> tuple[Mark, ...]:
+    """Everything that is searched for; phases are named ``phase:ID``."""
+    rows = [(row.id, row.pattern, row.literals) for row in table.signatures]
+    rows += [(PHASE + row.id, row.pattern, row.literals) for row in table.phases]
+    return tuple(Mark(name, p, tuple(t.encode() for t in texts)) for name, p, texts in rows)
+
+
+class _Found:
+    """The first and the last hits of one signature, and how many there were."""
+
+    __slots__ = ("count", "first", "last")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[Hit] = []
+        self.last: deque[Hit] = deque(maxlen=_KEEP)
+
+    def add(self, hit: Hit) -> None:
+        self.count += 1
+        (self.first if len(self.first) < _KEEP else self.last).append(hit)
+
+
+class Scanner:
+    """One pass over a log, fed block by block.
+
+    Args:
+        marks: What to look for.
+    """
+
+    def __init__(self, marks: Iterable[Mark]) -> None:
+        self._marks = list(marks)
+        self._found: dict[str, _Found] = {}
+        self._tasks = TaskTable()
+        self._line = 1
+        self._before = 0
+        self._file = ""
+        self._size = 0
+        self._tail = b""
+        self._tail_line = 1
+        self._is_closed = True
+        self._set_literals()
+
+    def _set_literals(self) -> None:
+        """Build the search for candidates; signatures found thousands of times leave it."""
+        active = [m for m in self._marks if not self._is_busy(m)]
+        texts = sorted({t for m in active for t in m.literals}, key=lambda t: (-len(t), t))
+        self._busy = [m for m in self._marks if self._is_busy(m)]
+        self._active = active
+        self._candidates = re.compile(b"|".join(map(re.escape, texts))) if texts else None
+
+    def _is_busy(self, mark: Mark) -> bool:
+        found = self._found.get(mark.id)
+        return found is not None and found.count >= _BUSY
+
+    def feed(self, block: bytes, *, is_closed: bool) -> None:
+        """Take the next block.
+
+        Args:
+            block: Whole lines, but for the last one.
+            is_closed: A line end closes the block.
+        """
+        self._search(block)
+        self._tasks.feed(block, self._line)
+        self._size += len(block)
+        self._remember_tail(block)
+        self._line += block.count(b"\n")
+        self._is_closed = is_closed
+
+    def start_file(self, name: str) -> None:
+        """Begin another file: its lines are numbered from 1 and carry its name."""
+        self._before += self._line
+        self._line = self._tail_line = 1
+        self._tail = b""
+        self._file = name
+
+    def _search(self, block: bytes) -> None:
+        counted, line = 0, self._line
+        was_busy = len(self._busy)
+        for mark in self._busy:
+            self._sample(mark, block)
+        position = 0
+        while self._candidates is not None:
+            match = self._candidates.search(block, position)
+            if match is None:
+                break
+            start, end = _segment(block, match.start())
+            line += block.count(b"\n", counted, start)
+            counted = start
+            self._examine(block, start, end, line)
+            position = max(end, match.end())
+        if sum(map(self._is_busy, self._marks)) > was_busy:
+            self._set_literals()
+
+    def _sample(self, mark: Mark, block: bytes) -> None:
+        """Of a signature that fills the log only the last place in each block is examined."""
+        found = self._found[mark.id]
+        for literal in mark.literals:
+            place = block.rfind(literal)
+            if place < 0:
+                continue
+            found.count += block.count(literal) - 1
+            start, end = _segment(block, place)
+            line = self._line + block.count(b"\n", 0, start)
+            self._match(mark, block[start:end], line, place - start)
+
+    def _examine(self, block: bytes, start: int, end: int, line: int) -> None:
+        piece = block[start:end]
+        for mark in self._active:
+            for literal in mark.literals:
+                place = piece.find(literal)
+                if place >= 0:
+                    self._match(mark, piece, line, place)
+                    break
+
+    def _match(self, mark: Mark, piece: bytes, line: int, place: int) -> None:
+        begin = max(0, place - _BEFORE)
+        text = piece[begin : place + _AFTER].decode("utf-8", "replace")
+        rank = None
+        if not begin:
+            text, rank = strip_prefix(text)
+        match = mark.pattern.search(text)
+        if match is None:
+            return
+        groups = {k: v for k, v in match.groupdict().items() if v is not None}
+        order = self._before + line
+        hit = Hit(mark.id, line, _shown(text, match), groups, rank, self._file, order)
+        self._found.setdefault(mark.id, _Found()).add(hit)
+
+    def read(self, stream: BinaryIO) -> None:
+        """Take a whole stream."""
+        for block, is_closed in read_blocks(stream):
+            self.feed(block, is_closed=is_closed)
+
+    def _remember_tail(self, block: bytes) -> None:
+        kept = self._tail + block
+        if len(kept) > _TAIL_BYTES:
+            cut = kept.find(b"\n", len(kept) - _TAIL_BYTES) + 1 or len(kept) - _TAIL_BYTES
+            self._tail_line += kept.count(b"\n", 0, cut)
+            kept = kept[cut:]
+        self._tail = kept
+
+    def finish(self, name: str, notes: tuple[str, ...] = ()) -> Log:
+        """The evidence, when everything was fed."""
+        return Log(
+            name=name,
+            hits={key: (*found.first, *found.last) for key, found in self._found.items()},
+            counts={key: found.count for key, found in self._found.items()},
+            tasks=self._tasks.tasks,
+            tail=tuple(self._tail_lines())[-_TAIL:],
+            lines=self._before + self._line - (1 if self._is_closed else 0),
+            size=self._size,
+            ends_mid_line=not self._is_closed,
+            notes=notes,
+        )
+
+    def _tail_lines(self) -> Iterable[tuple[int, str]]:
+        for offset, raw in enumerate(self._tail.split(b"\n")):
+            text = raw.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace")
+            printable = "".join(c if c.isprintable() else "?" for c in text.strip()[:_SHOWN])
+            if printable:
+                yield self._tail_line + offset, printable
+
+
+def _segment(block: bytes, place: int) -> tuple[int, int]:
+    """The piece around a place between line ends or carriage returns."""
+    start = max(block.rfind(b"\n", 0, place), block.rfind(b"\r", max(0, place - 65536), place)) + 1
+    end = block.find(b"\n", place)
+    end = len(block) if end < 0 else end
+    stop = block.find(b"\r", place, end)
+    return start, stop if stop >= 0 else end
+
+
+def _shown(text: str, match: re.Match[str]) -> str:
+    """The line for a person: around the match, without what a terminal would not show."""
+    begin = 0 if match.end() <= _SHOWN else max(0, match.start() - 60)
+    piece = text[begin : begin + _SHOWN].strip()
+    clean = "".join(c if c.isprintable() else " " for c in piece)
+    return f"...{clean}" if begin else clean
+
+
+def scan_stream(stream: BinaryIO, table: SignalsTable, name: str) -> Log:
+    """Read one log to its end.
+
+    Args:
+        stream: Binary, read once.
+        table: What to look for.
+        name: Where it comes from, for people.
+    """
+    scanner = Scanner(marks_of(table))
+    scanner.read(stream)
+    return scanner.finish(name)

@@ -1,0 +1,144 @@
+"""Join what the log says with what the checks say about the environment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from envguard.crash.exits import SIGABRT, SIGILL, SIGSEGV
+from envguard.crash.phases import Phase
+from envguard.crash.rules.model import line_evidence
+from envguard.facts.findings import Finding, Status
+
+if TYPE_CHECKING:
+    from envguard.crash.case import Case
+
+_IMPORTS = (
+    "undefined-symbol",
+    "cannot-open-shared",
+    "vision-nms",
+    "vision-cpu-kernel",
+    "companion-cuda-differs",
+    "torch-six",
+    "numpy-alias",
+    "numpy-abi",
+    "cudnn-differs",
+)
+_STARTS = ("driver-too-old", "insufficient-driver", "cuda-unknown-999", "cuda-error-words")
+_NO_DEVICE = ("no-device-100", "no-driver", "nvidia-smi-failed", "kernel-legacy-driver")
+_CODE = ("no-kernel-image", "capability-warning", "invalid-device-function", "capability-words")
+_BUILDS = ("missing-cuda-home", "cuda-version-mismatch", "build-without-torch")
+
+# Cause that a check can find -> the signatures that it explains.
+EXPLAINS: dict[str, tuple[str, ...]] = {
+    "driver-too-old-for-cuda": (*_STARTS, "no-driver", "ptx-toolchain"),
+    "driver-too-old-for-cuda-major": (*_STARTS, "no-driver"),
+    "driver-too-old-for-gpu": (*_NO_DEVICE, *_STARTS),
+    "driver-branch-dropped-gpu": (*_NO_DEVICE, *_STARTS),
+    "no-gpu-visible": (*_NO_DEVICE,),
+    "minor-compat-feature-gap": ("ptx-toolchain",),
+    "arch-missing-old-gpu": _CODE,
+    "arch-missing-new-gpu": _CODE,
+    "mixed-gpus-arch": _CODE,
+    "jetson-needs-l4t-build": _CODE,
+    "cpu-wheel-selected": ("cpu-build-words", "uv-auto-cpu", *_NO_DEVICE),
+    "toolkit-major-mismatch": _BUILDS,
+    "toolkit-missing": _BUILDS,
+    "build-isolation": ("build-without-torch", "no-module-torch"),
+    "transformers-regression": ("transformers-deepspeed-regression", "python-exception"),
+    "ds-too-old-for-torch": ("torch-six", "python-exception"),
+    "ds-too-old-for-numpy": ("numpy-alias", "numpy-abi"),
+    "shadowed-install": (*_IMPORTS, *_CODE),
+    "wrong-install-active": (*_IMPORTS, *_CODE),
+    "nvml-kernel-userspace-mismatch": ("nvml-mismatch", "driver-mismatch-803"),
+}
+_OF_IMPORTS = (
+    "abi-",
+    "vision-",
+    "companion-",
+    "cudart-",
+    "mixed-cuda-",
+    "nccl-shadowed",
+    "libstdcxx-",
+    "ld-library-",
+    "vendor-lib-",
+    "torch-release-",
+)
+# Causes of an environment that can kill a process in native code while it starts.
+_NATIVE = ("driver-too-old", "driver-branch", *_OF_IMPORTS, "shadowed-install", "ds-too-old")
+
+
+def join_findings(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Put findings of the log and of the checks together.
+
+    A failing check that explains what the log shows stays failing and takes the log's lines as
+    evidence; what the log says of the same matter gives way to it, because the check knows the
+    versions. A failing check that explains nothing in this log becomes a warning: it is true, and
+    not why this run died. What checks could not tell, or found in order, is left out.
+
+    Args:
+        case: With the checks' findings.
+        found: The log's findings.
+    """
+    established = [f for f in found if f.status is Status.FAIL]
+    joined: list[Finding] = []
+    replaced: set[str] = set()
+    for finding in case.checked:
+        if finding.status is Status.WARN:
+            joined.append(finding)
+        elif finding.status is Status.FAIL:
+            ids = _explained(case, finding.cause)
+            if ids or _explains_ending(case, finding.cause, established):
+                joined.append(_with_lines(case, finding, ids))
+                replaced |= _same_matter(found, ids, finding.cause)
+            else:
+                joined.append(_demoted(finding))
+    kept = [f for f in found if f.cause not in replaced]
+    return (*joined, *kept)
+
+
+def _explained(case: Case, cause: str) -> tuple[str, ...]:
+    """The signatures in this log that a cause explains."""
+    ids = EXPLAINS.get(cause)
+    if ids is None and cause.startswith(_OF_IMPORTS):
+        ids = _IMPORTS
+    return tuple(name for name in ids or () if case.log.has(name))
+
+
+def _explains_ending(case: Case, cause: str, established: list[Finding]) -> bool:
+    """Whether a crash of native code at the start, else unexplained, can come from it."""
+    if established or not cause.startswith(_NATIVE):
+        return False
+    at_start = case.phase in {None, Phase.IMPORT, Phase.INIT}
+    return at_start and case.signal in {SIGSEGV, SIGABRT, SIGILL}
+
+
+def _with_lines(case: Case, finding: Finding, ids: tuple[str, ...]) -> Finding:
+    hits = case.hits(*ids)
+    lines = line_evidence(case, hits)
+    return replace(
+        finding,
+        evidence=(*finding.evidence, *lines),
+        line=hits[0].line if hits else finding.line,
+    )
+
+
+def _same_matter(found: tuple[Finding, ...], ids: tuple[str, ...], cause: str) -> set[str]:
+    """Causes of log findings that rest on the same lines as an established check."""
+    families = [causes for causes in _FAMILIES if cause in causes]
+    return {f.cause for f in found if f.cause == cause or any(f.cause in c for c in families)}
+
+
+_FAMILIES: tuple[frozenset[str], ...] = (
+    frozenset({"arch-missing-old-gpu", "arch-missing-new-gpu", "mixed-gpus-arch"}),
+    frozenset({"arch-missing-old-gpu", "arch-missing-new-gpu", "jetson-needs-l4t-build"}),
+    frozenset({"driver-too-old-for-cuda", "driver-too-old-for-cuda-major"}),
+    frozenset({"driver-branch-dropped-gpu", "no-gpu-visible"}),
+    frozenset({"shadowed-install", "vision-torch-mismatch"}),
+    frozenset({"vision-torch-mismatch", "companion-from-other-index", "vision-cpu-build"}),
+)
+
+
+def _demoted(finding: Finding) -> Finding:
+    said = "True of the environment, but it does not explain what this log shows."
+    return replace(finding, status=Status.WARN, detail=f"{finding.detail} {said}".strip())
