@@ -8,6 +8,7 @@ start-up of this child.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 
 TYPE_CHECKING = False  # typing's own would import it
@@ -117,7 +118,9 @@ def main(wants_init: bool) -> None:
             except AttributeError as err:
                 answer["error"] = str(err)
     sys.stdout.write(ascii(answer) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
     main("--init" in sys.argv)
+    os._exit(0)  # no driver gets a chance to hang at exit
