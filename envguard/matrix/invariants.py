@@ -52,7 +52,17 @@ def _check_manifest(matrix: Matrix) -> Iterator[str]:
 
 
 def _check_loading(matrix: Matrix) -> Iterator[str]:
-    for table in ("drivers", "gpus", "index", "libs", "support", "toolkits", "torch", "uv"):
+    for table in (
+        "drivers",
+        "gpus",
+        "index",
+        "libs",
+        "machines",
+        "support",
+        "toolkits",
+        "torch",
+        "uv",
+    ):
         try:
             getattr(matrix, table)
         except MatrixError as err:
@@ -196,6 +206,11 @@ def _by_first(row: Row) -> object:
     return row.value("first", ComputeCapability.parse)
 
 
+def _by_flavour(row: Row) -> object:
+    first = row.optional("first", ComputeCapability.parse)
+    return row.text("flavour"), first or ComputeCapability(0, 0)
+
+
 def _by_builds(row: Row) -> object:
     backends = row.words("backends") if row.has("backends") else ()
     return row.values("torch", Version), row.text("platform"), backends
@@ -240,6 +255,12 @@ TABLES: dict[str, dict[str, Callable[[Row], object]]] = {
         "unlabelled": _by_place,
         "platform_tag": _by_place,
     },
+    "machines.toml": {
+        "kernel_module": _by_flavour,
+        "uuid_list": _by_package,
+        "size": _text("name"),
+        "rule": _text("name"),
+    },
     "toolkits.toml": {"host_compiler": _version("cuda")},
     "torch.toml": {
         "release": _version("version"),
@@ -267,6 +288,8 @@ _UNIQUE = (
     ("drivers.toml", "generation", "name"),
     ("gpus.toml", "gpu", "name"),
     ("gpus.toml", "chip", "chip"),
+    ("machines.toml", "size", "name"),
+    ("machines.toml", "rule", "name"),
     ("toolkits.toml", "host_compiler", "cuda"),
     ("torch_libs.toml", "requires", "torch"),
     ("torch_libs.toml", "fatbin", "file"),

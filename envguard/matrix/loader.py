@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from envguard.matrix.gpu_table import GpuTable
     from envguard.matrix.index_table import IndexTable
     from envguard.matrix.libs_table import LibsTable
+    from envguard.matrix.machine_table import MachineTable
     from envguard.matrix.memory_table import MemoryTable
     from envguard.matrix.signals_table import SignalsTable
     from envguard.matrix.support_table import SupportTable, ToolkitTable, UvTable
@@ -115,6 +116,13 @@ class Matrix:
         from envguard.matrix.libs_table import LibsTable  # loaded with its table
 
         return LibsTable(self.document("torch_libs.toml"))
+
+    @cached_property
+    def machines(self) -> MachineTable:
+        """What machines and containers allow."""
+        from envguard.matrix.machine_table import MachineTable  # loaded with its table
+
+        return MachineTable(self.document("machines.toml"))
 
     @cached_property
     def support(self) -> SupportTable:
