@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from envguard.binary.dynamic import Dynamic, read_dynamic
 from envguard.binary.elf import Image
+from envguard.binary.fatbin import SECTIONS
 from envguard.binary.source import FileSource, UnreadableError
 from envguard.binary.symbols import SymbolTable
 
@@ -26,6 +27,7 @@ class Library:
         machine: The processor that it is for.
         dynamic: What it asks of the loader.
         has_init: Python can import it: it defines ``PyInit_`` and its own name.
+        has_gpu_code: It has a section for such code, or headers that do not tell.
 
     Raises:
         UnreadableError: It is no ELF file that can be read.
@@ -38,6 +40,7 @@ class Library:
             self.machine = image.machine
             self.dynamic: Dynamic = read_dynamic(image)
             self.has_init: bool = _has_init(image, path)
+            self.has_gpu_code: bool = _has_gpu_code(image)
         self._open: tuple[FileSource, Image, SymbolTable] | None = None
 
     def image(self) -> Image:
@@ -72,6 +75,13 @@ def _has_init(image: Image, path: str) -> bool:
         return SymbolTable(image).offers(b"PyInit_" + os.fsencode(stem))
     except UnreadableError:
         return False
+
+
+def _has_gpu_code(image: Image) -> bool:
+    try:
+        return bool(image.sections(*SECTIONS))
+    except UnreadableError:
+        return True
 
 
 class Libraries:
