@@ -41,7 +41,7 @@ class Platform:
         Raises:
             ValueError: The text names another system or processor.
         """
-        system, _, arch = text.strip().lower().replace("win-", "windows-").partition("-")
+        system, _, arch = text.strip().lower().partition("-")
         arch = {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch)
         names = {"darwin": "macos", "win32": "windows", "win": "windows"}
         system = names.get(system, system)
