@@ -93,12 +93,9 @@ def strip_credentials(url: str) -> str:
     """An address without user, password and parameters that look like secrets."""
     parts = urlsplit(url)
     netloc = parts.netloc.rpartition("@")[2]
-    kept = [
-        (name, value)
-        for name, value in parse_qsl(parts.query, keep_blank_values=True)
-        if not _SECRET_PARAMETER.search(name)
-    ]
-    query = urlencode(kept) if parts.query else ""
+    parameters = parse_qsl(parts.query, keep_blank_values=True)
+    kept = [pair for pair in parameters if not _SECRET_PARAMETER.search(pair[0])]
+    query = parts.query if len(kept) == len(parameters) else urlencode(kept)
     return urlunsplit((parts.scheme, netloc, parts.path, query, parts.fragment))
 
 

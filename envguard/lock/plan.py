@@ -5,17 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.utils import NormalizedName
-
 from envguard.backend import Candidate, Ladder, Rejected, Wish, has_gpu_to_serve, rank_builds
 from envguard.errors import NoBuildError
 from envguard.facts.machine import Driver, Host, Machine
 from envguard.facts.versions import CPU, DriverVersion
 from envguard.lock.attempts import TORCH, Resolved, first_reasons, first_that_resolves
-from envguard.lock.companions import (
-    lacks_companion,
-    torch_family,
-)
+from envguard.lock.companions import lacks_companion
 from envguard.lock.pins import Pin
 from envguard.lock.request import LockRequest
 from envguard.lock.resolve import TIMEOUT_S
@@ -43,7 +38,6 @@ class LockPlan:
         rejected: Builds that would have been preferred, with the reasons against each.
         driver_exact: Oldest driver that serves every feature; None for CPU or not known.
         driver_floor: Oldest driver that works through minor-version compatibility.
-        family: Names that come from the torch index.
         matrix_version: Data version of the matrix.
         notes: Remarks for the reader.
     """
@@ -57,7 +51,6 @@ class LockPlan:
     rejected: tuple[Rejected, ...]
     driver_exact: DriverVersion | None
     driver_floor: DriverVersion | None
-    family: frozenset[NormalizedName]
     matrix_version: str
     notes: tuple[str, ...] = ()
 
@@ -182,7 +175,6 @@ def _make_plan(
         rejected=rejected,
         driver_exact=exact,
         driver_floor=floor,
-        family=torch_family(matrix),
         matrix_version=matrix.manifest.data_version,
         notes=(*notes, *_remarks(make_wish(request), candidate, floor or exact, found.pins)),
     )

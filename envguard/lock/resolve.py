@@ -181,9 +181,12 @@ def _check_origins(listing: Iterable[Listed], problem: Problem, routing: _Routin
     Raises:
         ToolError: A package comes from the wrong index.
     """
+    is_one = problem.default_index is not None and is_same_index(
+        problem.default_index, problem.torch_index
+    )
     for found in listing:
         must = found.name in problem.family and found.name not in routing.given_up
-        if must != is_same_index(found.index_url, problem.torch_index):
+        if must != is_same_index(found.index_url, problem.torch_index) and (must or not is_one):
             place = found.index_url or "an unnamed place"
             raise ToolError(
                 f"{found.name} {found.version} comes from {place}, expected "

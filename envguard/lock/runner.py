@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,15 +196,20 @@ def run_uv(
     """
     with (folder / "talk").open("w+b") as talk:
         process = _start(uv, arguments, folder, talk)
+        # A timer and a plain wait: waiting with a limit polls, and notices the end late.
+        is_late = threading.Event()
+        limit = threading.Timer(timeout_s, _end_late, (process, is_late))
+        limit.start()
         try:
-            process.wait(timeout_s)
-        except subprocess.TimeoutExpired as err:
+            process.wait()
+        finally:  # also when the user interrupts
+            limit.cancel()
+            _end_group(process)
+        if is_late.is_set():
             raise ToolError(
                 f"uv did not finish within {timeout_s:g} s",
                 hint="the index may be slow: run it again, what was fetched is cached",
-            ) from err
-        finally:  # also when the user interrupts
-            _end_group(process)
+            )
         return Ended(process.returncode, _tail(talk, talk_bytes))
 
 
@@ -230,6 +236,11 @@ def _tail(stream: IO[bytes], limit: int) -> str:
     size = stream.seek(0, os.SEEK_END)
     stream.seek(max(0, size - limit))
     return stream.read(limit).decode("utf-8", "replace")
+
+
+def _end_late(process: subprocess.Popen[bytes], is_late: threading.Event) -> None:
+    is_late.set()
+    _end_group(process)
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

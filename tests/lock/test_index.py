@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from envguard.errors import InputError
 from envguard.facts.versions import CPU, Backend
@@ -75,3 +77,17 @@ def test_what_is_no_address_is_refused(torch: str, default: str | None, named: s
     with pytest.raises(InputError, match=named) as caught:
         make_index_settings(torch, default)
     assert "s3cret" not in caught.value.message
+
+
+WORD = st.text(
+    st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="/@:?#%[]\\"), min_size=9
+)
+
+
+@given(user=WORD, password=WORD)
+def test_no_user_or_password_survives(user: str, password: str) -> None:
+    url = f"https://{user}:{password}@index.example/simple/torch/?page=2"
+    assert strip_credentials(url) == "https://index.example/simple/torch/?page=2"
+    said = redact(f"cannot read {url} (twice: {url})")
+    assert user not in said
+    assert password not in said

@@ -204,6 +204,13 @@ def test_page_of_links_serves_as_torch_index(
     assert origins(pins, flat) == {"torch", "torchvision", "triton"}
 
 
+def test_one_index_may_serve_everything(problem: Problem, uv: Uv, index: LoopbackIndex) -> None:
+    one = f"{index.address}/all"
+    pins = resolve(replace(problem, torch_index=one, default_index=one), uv)
+    assert {pin.index_url for pin in pins} == {one}
+    assert versions(pins)["torch"] == "2.14.1+cu126"
+
+
 def test_private_indexes_are_read_and_the_password_stays_out(
     problem: Problem, fresh_uv: Uv, index: LoopbackIndex
 ) -> None:

@@ -50,8 +50,9 @@ class LoopbackIndex:
     """The server.
 
     Addresses: ``/whl/BACKEND/`` (PyTorch index, HTML), ``/simple/`` (default index, JSON),
-    ``/flat/BACKEND/`` and ``/flat/torch_stable.html`` (one page of links), and all of them once
-    more under ``/private``, for those who know the password.
+    ``/flat/BACKEND/`` and ``/flat/torch_stable.html`` (one page of links), ``/all/`` (one index
+    for everything, torch from cu126), and all of them once more under ``/private``, for those
+    who know the password.
     """
 
     def __init__(self) -> None:
@@ -175,6 +176,10 @@ class _Handler(BaseHTTPRequestHandler):
             case ["flat", "torch_stable.html"]:
                 self._everything()
             case ["simple", name] if name in default_pages():
+                self._json(name, default_pages()[name])
+            case ["all", name] if name in torch_pages()["cu126"] and name.startswith("t"):
+                self._page(torch_pages()["cu126"][name], f"{self.prefix}/whl/cu126")
+            case ["all", name] if name in default_pages():
                 self._json(name, default_pages()[name])
             case ["files", name]:
                 self._file(default_pages(), name)
