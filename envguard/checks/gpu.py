@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from envguard.checks.context import CheckOptions, gpu_evidence, gpu_words, torch_evidence
 from envguard.checks.context import torch_words as words
 from envguard.facts.environment import Accelerator, TorchBuild
@@ -50,18 +52,21 @@ def _codes_of(facts: Facts, matrix: Matrix) -> tuple[_Code, ...]:
     if torch.targets is not None:
         return (_Code(torch, torch.cuda, torch.targets, True, True, torch.origin.value, None),)
     nothing = _Code(torch, torch.cuda, None, False, False, "matrix", None)
-    if torch.backend is None or torch.version is None or torch.version.is_devrelease:
+    if torch.backend is None or torch.version is None:
         return (nothing,)
+    # A nightly has no row of its own: the release that it led to tells what it likely holds.
+    version = Version(torch.version.base_version)
     rows = [
         row
         for platform in possible_platforms(facts.machine)
-        if (row := matrix.torch.build(torch.version, torch.backend, platform)) is not None
+        if (row := matrix.torch.build(version, torch.backend, platform)) is not None
     ]
     return tuple(_code_of_row(torch, torch.cuda, row) for row in rows) or (nothing,)
 
 
 def _code_of_row(torch: TorchBuild, cuda: CudaVersion, row: TorchBuildRow) -> _Code:
-    firm, source = row.provenance.is_firm, row.provenance.source
+    is_release = torch.version is not None and not torch.version.is_prerelease
+    firm, source = row.provenance.is_firm and is_release, row.provenance.source
     return _Code(torch, cuda, row.targets, row.is_ptx_known, firm, "matrix", source)
 
 
@@ -131,16 +136,21 @@ def _running(
     )
     title = f"{words(code.torch)} has code for {gpu_words(gpus)}"
     if not code.is_firm:
-        title += ", by a row that is inferred"
+        title += ", as far as can be inferred"
     detail = f"{fit.target} runs on compute capability {capability}."
     if beyond:
         detail += (
             " torch may warn that the GPU is newer than it supports; the warning compares "
             "numbers only and can be ignored."
         )
+    number, cause = ("GPU000", "code-for-gpu")
+    if not code.is_firm:
+        number, cause = ("GPU008", "arch-inferred")
+    elif beyond:
+        number, cause = ("GPU004", "arch-false-positive-warning")
     return Finding(
-        code="GPU004" if beyond else "GPU000",
-        cause="arch-false-positive-warning" if beyond else "code-for-gpu",
+        code=number,
+        cause=cause,
         status=Status.OK if code.is_firm else Status.WARN,
         title=title,
         detail=detail,
