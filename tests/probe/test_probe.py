@@ -189,7 +189,7 @@ def test_a_facts_document_survives_the_round_trip(
     env.install("torch", "2.7.1+cu128")
     env.install_torch()
     env.install("apex", "0.1-dev-build")
-    healthy(stub_machine).environ["LD_LIBRARY_PATH"] += ":/opt/\udcff"
+    healthy(stub_machine).environ["LD_LIBRARY_PATH"] += ":/lib/\udcff"
     facts = probe_facts(env.python, options=stub_machine.options(all_sources=True))
     document = json.dumps(facts_document(facts), ensure_ascii=False).encode("utf-8")
     assert parse_facts_document(json.loads(document), "facts.json") == facts
