@@ -62,11 +62,17 @@ def locate_python(python: str, options: ProbeOptions) -> str:
 
 
 def is_running(python: str) -> bool:
-    """Whether a path is the interpreter that runs envguard; links are not followed.
+    """Whether a path is the interpreter that runs envguard: the same file in the same folder.
 
     A virtual environment's python is a link to its base: the same file, another environment.
     """
-    return str(Path(python).absolute()) == str(Path(sys.executable).absolute())
+    ours, theirs = Path(sys.executable).absolute(), Path(python).absolute()
+    if ours == theirs:
+        return True
+    try:
+        return ours.parent == theirs.parent and ours.samefile(theirs)
+    except OSError:
+        return False
 
 
 def start_environment(

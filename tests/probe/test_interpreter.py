@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,13 +14,11 @@ from packaging.version import Version
 from envguard.errors import InputError
 from envguard.facts.environment import Environment
 from envguard.facts.gaps import GapReason
-from envguard.probe.interpreter import locate_python
+from envguard.probe.interpreter import is_running, locate_python
 from envguard.probe.options import ProbeOptions
 from tests.probe.environments import StubEnvironment, ask, names, real_python
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.stubs.machine import StubMachine
 
 
@@ -77,6 +76,15 @@ def test_a_virtual_environment_is_described(env: StubEnvironment) -> None:
 
 def test_the_folder_of_an_environment_names_its_python(env: StubEnvironment) -> None:
     assert locate_python(str(env.folder), ProbeOptions()) == env.python
+
+
+def test_the_running_interpreter_is_known_by_its_other_names(env: StubEnvironment) -> None:
+    ours = Path(sys.executable)
+    other = next((p for p in ours.parent.glob("python*") if p != ours and p.samefile(ours)), ours)
+    assert is_running(sys.executable)
+    assert is_running(str(other))
+    assert not is_running(env.python)
+    assert not is_running(str(ours.parent / "no-python"))
 
 
 def test_a_program_name_is_looked_up_on_path(env: StubEnvironment) -> None:
