@@ -14,11 +14,14 @@ from envguard.matrix.reading import Document, load_document
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+    from envguard.matrix.breaks import BreakTable
+    from envguard.matrix.deepspeed import DeepspeedTable
     from envguard.matrix.gpu_table import GpuTable
     from envguard.matrix.index_table import IndexTable
     from envguard.matrix.libs_table import LibsTable
     from envguard.matrix.machine_table import MachineTable
     from envguard.matrix.memory_table import MemoryTable
+    from envguard.matrix.packages import PackageTable
     from envguard.matrix.signals_table import SignalsTable
     from envguard.matrix.support_table import SupportTable, ToolkitTable, UvTable
     from envguard.matrix.tables import DriverTable
@@ -53,6 +56,7 @@ class Matrix:
         self.folder = folder
         self.manifest = manifest
         self._documents: dict[str, Document] = {}
+        self._packages: dict[str, PackageTable] = {}
 
     @classmethod
     def load(cls, folder: Path | None = None) -> Matrix:
@@ -137,6 +141,50 @@ class Matrix:
         from envguard.matrix.support_table import ToolkitTable  # loaded with its table
 
         return ToolkitTable(self.document("toolkits.toml"))
+
+    @cached_property
+    def deepspeed(self) -> DeepspeedTable:
+        """DeepSpeed releases."""
+        from envguard.matrix.deepspeed import DeepspeedTable  # loaded with its table
+
+        return DeepspeedTable(self.document("deepspeed.toml"))
+
+    @cached_property
+    def breaks(self) -> BreakTable:
+        """Combinations that are known to break."""
+        from envguard.matrix.breaks import BreakTable  # loaded with its table
+
+        return BreakTable(self.document("breaks.toml"))
+
+    @cached_property
+    def package_names(self) -> frozenset[str]:
+        """Normalised names of the packages that have a table."""
+        folder = self.folder / "packages"
+        files = (item.name for item in folder.iterdir()) if folder.is_dir() else ()
+        return frozenset({"deepspeed", *(name[:-5] for name in files if name.endswith(".toml"))})
+
+    def packages(self, name: str) -> PackageTable | None:
+        """The table of one package, read once; None when it has none.
+
+        Args:
+            name: Normalised name of the distribution.
+
+        Raises:
+            MatrixError: Its table is unreadable or malformed.
+        """
+        if name not in self.package_names:
+            return None
+        found = self._packages.get(name)
+        if found is None:
+            found = self._packages[name] = self._load_package(name)
+        return found
+
+    def _load_package(self, name: str) -> PackageTable:
+        from envguard.matrix.packages import PackageTable  # loaded with its table
+
+        if name == "deepspeed":
+            return self.deepspeed.packages
+        return PackageTable(self.document(f"packages/{name}.toml"))
 
     @cached_property
     def uv(self) -> UvTable:

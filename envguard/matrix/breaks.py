@@ -1,0 +1,136 @@
+"""Queries about combinations that are known to break."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+
+from envguard.matrix.package_rows import Scope, read_specifiers
+from envguard.matrix.rows import Provenance
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from envguard.matrix.reading import Document, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """One combination that is known to break.
+
+    Args:
+        name: Its name in the table.
+        when: Specifiers that all have to hold: of distributions, ``torch_cuda``, ``python`` and
+            ``cuda_toolkit``.
+        platform: Where it happens: ``linux``, ``windows``; empty everywhere.
+        any_of: Specifiers of distributions of which one has to hold; empty when there is none.
+        predicate: A condition that the checks decide, by name; empty when there is none.
+        feature: What it takes, where that cannot be seen; empty when it takes nothing.
+        beside: It bites only together with this distribution; empty when it always does.
+        scope: What it bites.
+        cause: Slug of the cause.
+        title: One line.
+        text: What happens, in sentences.
+        fix: Versions that cure it, each alone enough to.
+        alternative: Others that do as well.
+        workaround: What else helps; possibly empty.
+        handled_by: The check that judges it with more detail; empty when none does.
+    """
+
+    name: str
+    when: Mapping[str, SpecifierSet]
+    platform: str
+    any_of: Mapping[str, SpecifierSet]
+    predicate: str
+    feature: str
+    beside: str
+    scope: Scope
+    cause: str
+    title: str
+    text: str
+    fix: Mapping[str, SpecifierSet]
+    alternative: Mapping[str, SpecifierSet]
+    workaround: str
+    handled_by: str
+    provenance: Provenance
+
+
+class BreakTable:
+    """The rows of ``breaks.toml``; each is read when it is asked for.
+
+    Args:
+        document: The decoded file.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self._rows = tuple(document.rows("break"))
+
+    @property
+    def all(self) -> tuple[Break, ...]:
+        """Every row."""
+        return tuple(read_break(row) for row in self._rows)
+
+    def about(self, names: Collection[str]) -> Iterator[Break]:
+        """The rows of which every condition is about something known.
+
+        Args:
+            names: Normalised names of distributions, and ``torch_cuda``, ``python``,
+                ``cuda_toolkit``, ``platform`` where they are known.
+        """
+        for row in self._rows:
+            when = row.data.get("when")
+            if isinstance(when, dict) and not when.keys() - set(names):
+                yield read_break(row)
+
+    def named(self, name: str) -> Break | None:
+        """The row of this name, or None."""
+        rows = (row for row in self._rows if row.data.get("id") == name)
+        row = next(rows, None)
+        return read_break(row) if row else None
+
+
+def read_break(row: Row) -> Break:
+    """Read one row.
+
+    Raises:
+        MatrixError: A field is missing or has the wrong form.
+    """
+    when = row.data.get("when")
+    platform = when.get("platform", "") if isinstance(when, dict) else ""
+    if platform not in {"", "linux", "windows", "macos"}:
+        raise row.error("when.platform", f"{platform!r} is no operating system")
+    specifiers = _without_platform(row)
+    return Break(
+        name=row.text("id"),
+        when=specifiers,
+        platform=str(platform),
+        any_of=read_specifiers(row, "any_of"),
+        predicate=_text(row, "predicate"),
+        feature=_text(row, "feature"),
+        beside=_text(row, "beside"),
+        scope=row.value("scope", Scope),
+        cause=row.text("cause"),
+        title=row.text("title"),
+        text=row.text("text"),
+        fix=read_specifiers(row, "fix"),
+        alternative=read_specifiers(row, "alternative"),
+        workaround=_text(row, "workaround"),
+        handled_by=_text(row, "handled_by"),
+        provenance=row.provenance(),
+    )
+
+
+def _text(row: Row, field: str) -> str:
+    return row.text(field) if row.has(field) else ""
+
+
+def _without_platform(row: Row) -> Mapping[str, SpecifierSet]:
+    when = row.data.get("when")
+    if not isinstance(when, dict):
+        raise row.error("when", "expected a specifier for each condition")
+    rest = {name: text for name, text in when.items() if name != "platform"}
+    return read_specifiers(type(row)(row.document, row.array, row.index, {"when": rest}), "when")

@@ -1,0 +1,140 @@
+"""Queries about packages that go with torch: requirements, ABI, CUDA, GPUs, prebuilt wheels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from envguard.errors import MatrixError
+from envguard.matrix.package_rows import (
+    Coverage,
+    PackageRange,
+    PackageRelease,
+    Prebuilt,
+    read_prebuilt,
+    read_range,
+    read_release,
+)
+
+if TYPE_CHECKING:
+    from envguard.matrix.reading import Document, Row
+
+# A release between two rows is taken for the row before it, unless the rows are all there are.
+_SAME_PARTS = {Coverage.MINORS: 2, Coverage.MONTHS: 0, Coverage.CHANGES: 0}
+
+
+class PackageTable:
+    """The rows of one of ``packages/*.toml``; each is read when it is asked for.
+
+    Args:
+        document: The decoded file.
+
+    Raises:
+        MatrixError: The table lacks its name, its coverage or its releases.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.name = _scalar(document, "name")
+        self.is_source_only = document.data.get("source_only") is True
+        try:
+            self.coverage = Coverage(_scalar(document, "releases"))
+        except ValueError as err:
+            raise MatrixError(f"{document.name}: releases: {err}") from err
+        self._rows = tuple(document.rows("release"))
+        self._read: dict[int, PackageRelease] = {}
+        self._ranges: tuple[PackageRange, ...] | None = None
+
+    @property
+    def releases(self) -> tuple[PackageRelease, ...]:
+        """Every release that has a row, oldest first."""
+        return tuple(self._release(position) for position in range(len(self._rows)))
+
+    def release(self, version: Version) -> PackageRelease | None:
+        """The row of exactly this release; a local label does not matter. None without one."""
+        text = version.public
+        for position, row in enumerate(self._rows):
+            if row.data.get("version") == text:
+                return self._release(position)
+        wanted = Version(text)
+        found = (i for i, row in enumerate(self._rows) if row.value("version", Version) == wanted)
+        position = next(found, -1)
+        return self._release(position) if position >= 0 else None
+
+    def release_like(self, version: Version) -> PackageRelease | None:
+        """The row that also stands for a release without one of its own.
+
+        Returns:
+            Of a table that holds the latest patch of each minor, the row of the same minor; of
+            one that holds a release a month or those that changed something, the row before.
+            What it says about this release is inferred. None where nothing stands for it.
+        """
+        parts = _SAME_PARTS.get(self.coverage)
+        if parts is None:
+            return None
+        wanted = Version(version.public)
+        versions = [row.value("version", Version) for row in self._rows]
+        if parts:
+            same = (
+                i for i, v in enumerate(versions) if v.release[:parts] == wanted.release[:parts]
+            )
+            position = next(same, -1)
+        else:
+            older = [i for i, v in enumerate(versions) if v < wanted]
+            position = older[-1] if older and older[-1] + 1 < len(versions) else -1
+        return self._release(position) if position >= 0 else None
+
+    def ranges(self, version: Version | None = None) -> tuple[PackageRange, ...]:
+        """What is said about ranges of releases, in table order.
+
+        Args:
+            version: Only ranges that hold this release; None for all.
+        """
+        if self._ranges is None:
+            rows = self.document.rows("range") if "range" in self.document.data else ()
+            self._ranges = tuple(read_range(row) for row in rows)
+        if version is None:
+            return self._ranges
+        public = Version(version.public)
+        return tuple(r for r in self._ranges if r.versions.contains(public, prereleases=True))
+
+    def prebuilt(self, version: Version) -> Prebuilt | None:
+        """The build matrix of a release's wheels; None when not recorded."""
+        if "prebuilt" not in self.document.data:
+            return None
+        text = version.public
+        rows = (row for row in self.document.rows("prebuilt") if row.data.get("version") == text)
+        row = next(rows, None)
+        return read_prebuilt(row) if row else None
+
+    def versions_admitting(self, package: str, version: Version) -> tuple[PackageRelease, ...]:
+        """The releases, oldest first, whose requirement on a package admits its release.
+
+        A release that requires a package without a bound is left out: it proves nothing.
+        """
+        public = Version(version.public)
+        admitting = []
+        for release in self.releases:
+            bound = release.requires.get(package)
+            if bound and not release.is_yanked and bound.contains(public, prereleases=True):
+                admitting.append(release)
+        return tuple(admitting)
+
+    def _release(self, position: int) -> PackageRelease:
+        found = self._read.get(position)
+        if found is None:
+            found = self._read[position] = read_release(self._rows[position])
+        return found
+
+
+def rows_of(document: Document, array: str) -> tuple[Row, ...]:
+    """The rows of an array that a table may leave out."""
+    return tuple(document.rows(array)) if array in document.data else ()
+
+
+def _scalar(document: Document, key: str) -> str:
+    value = document.data.get(key)
+    if not isinstance(value, str) or not value:
+        raise MatrixError(f"{document.name}: {key}: expected a text")
+    return value
