@@ -48,6 +48,8 @@ class Interpreter:
         is_conda: The prefix has a ``conda-meta`` folder.
         is_free_threaded: The build without the GIL (``cp313t``).
         sys_path: Where imports are looked up, in order.
+        is_active: It belongs to the environment that VIRTUAL_ENV or CONDA_PREFIX names; None
+            where neither is set, or it was asked for by name.
     """
 
     version: Version | None = None
@@ -58,6 +60,7 @@ class Interpreter:
     is_conda: bool | None = None
     is_free_threaded: bool | None = None
     sys_path: tuple[str, ...] = ()
+    is_active: bool | None = None
 
     @property
     def python_tag(self) -> str | None:

@@ -121,6 +121,9 @@ class Driver:
         kernel_module: Flavour of the kernel module.
         is_loaded: The kernel module is loaded; False is *known to be absent*.
         compat_libcuda: Path of a forward-compatibility libcuda that the loader would take.
+        nvswitches: How many NVSwitch devices the kernel drives.
+        has_fabric_manager: The daemon that sets up NVSwitches runs; None where there are no
+            switches, or when not known.
     """
 
     version: DriverVersion | None = None
@@ -129,6 +132,8 @@ class Driver:
     kernel_module: KernelModule | None = None
     is_loaded: bool | None = None
     compat_libcuda: str | None = None
+    nvswitches: int | None = None
+    has_fabric_manager: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +240,8 @@ class Machine:
         limits: Host-memory limits.
         variables: Environment variables that change what CUDA, torch or the loader does.
         readings: Every source's own word on the driver and GPUs.
+        library_path_files: CUDA libraries in the folders of LD_LIBRARY_PATH, which the loader
+            takes before those of wheels; None when not looked for.
     """
 
     host: Host = Host()
@@ -244,6 +251,7 @@ class Machine:
     limits: Limits = Limits()
     variables: tuple[tuple[str, str], ...] = ()
     readings: tuple[Reading, ...] = ()
+    library_path_files: tuple[str, ...] | None = None
 
     @property
     def selected_gpus(self) -> tuple[Gpu, ...]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _UNREADABLE = -1  # in place of an NVML code: the value could not be decoded
 _FUNCTION_NOT_FOUND = 13
+_VGPU = 2  # NVML_GPU_VIRTUALIZATION_MODE_VGPU
 _MOST_GPUS = 1024  # a driver out of its mind must not keep us for hours
 _EMPTY_SLOTS = (2, 3, 6)  # INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND: no MIG device there
 
@@ -93,13 +94,32 @@ def _describe(nvml: Any, record: Record, handle: Any) -> None:
         "pci_bus_id": lambda: nvml.nvmlDeviceGetPciInfo(handle).busId,
         "virtualization": lambda: nvml.nvmlDeviceGetVirtualizationMode(handle),
         "mig_mode": lambda: nvml.nvmlDeviceGetMigMode(handle)[0],
+        "fabric": lambda: _fabric(nvml, handle),
     }
     for name, call in calls.items():
         _ask(nvml, record, name, call)
     if isinstance(record.get("pci_bus_id"), bytes):
         record["pci_bus_id"] = record["pci_bus_id"].decode("ascii", "replace")
+    if record.get("virtualization") == _VGPU:
+        _ask(nvml, record, "is_licensed", lambda: _is_licensed(nvml, handle))
     if record.get("mig_mode") == 1:
         record["mig_devices"] = _describe_mig(nvml, record, handle)
+
+
+def _fabric(nvml: Any, handle: Any) -> list[int]:
+    """State of the GPU in its NVSwitch fabric, and the result of joining it."""
+    info = nvml.c_nvmlGpuFabricInfo_t()
+    nvml.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(info))
+    return [info.state, info.status]
+
+
+def _is_licensed(nvml: Any, handle: Any) -> bool | None:
+    """Whether some feature of a vGPU is licensed; None where it needs no licence."""
+    found = nvml.nvmlDeviceGetGridLicensableFeatures_v4(handle)
+    if not found.isGridLicenseSupported:
+        return None
+    features = found.gridLicensableFeatures[: found.licensableFeaturesCount]
+    return any(feature.featureState != 0 for feature in features)
 
 
 def _describe_mig(nvml: Any, record: Record, handle: Any) -> list[Record]:

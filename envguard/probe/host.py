@@ -32,6 +32,9 @@ def probe_host(options: ProbeOptions) -> tuple[Host, tuple[Gap, ...]]:
         container=probe_container(options),
         jetson=_jetson(options),
     )
+    if host.glibc is None:
+        detail = "this system's C library is not glibc (musl, for instance)"
+        gaps = (*gaps, Gap("machine.host.glibc", GapReason.ABSENT, "host", detail))
     if host.os_release is None:
         detail = "/etc/os-release holds no PRETTY_NAME"
         gaps = (*gaps, Gap("machine.host.os_release", GapReason.ABSENT, "host", detail))

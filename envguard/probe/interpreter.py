@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from envguard.probe.child import Child, ChildResult
 from envguard.probe.description import PROBE, parse_description
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from envguard.probe.options import ProbeOptions
 
@@ -90,12 +91,16 @@ def start_environment(
     Raises:
         InputError: There is no such interpreter.
     """
-    path = None if python is None else locate_python(python, options)
-    if path is None or is_running(path):
+    if python is None:
+        environment, gaps = probe_running()
+        marked = mark_active(environment, options.environ)
+        return lambda: (marked, gaps)
+    path = locate_python(python, options)
+    if is_running(path):
         description = probe_running()
         return lambda: description
     child = start_interpreter(path, options)
-    return lambda: collect_interpreter(child, python or path)
+    return lambda: collect_interpreter(child, python)
 
 
 def start_interpreter(python: str, options: ProbeOptions) -> Child:
@@ -114,6 +119,32 @@ def probe_running() -> tuple[Environment, tuple[Gap, ...]]:
     own = {"", str(Path.cwd()), str(Path(sys.argv[0]).absolute().parent)}
     path = sys.path[1:] if sys.path[:1] and sys.path[0] in own else sys.path
     return parse_description(_child.describe(list(path)))
+
+
+def mark_active(environment: Environment, environ: Mapping[str, str]) -> Environment:
+    """Say whether an environment is the one that a shell has activated.
+
+    A base environment of conda is active in many shells whose programs live elsewhere; it says
+    nothing.
+
+    Args:
+        environment: Of an interpreter that was not asked for by name.
+        environ: Variables of the process.
+    """
+    interpreter = environment.interpreter
+    in_base = environ.get("CONDA_DEFAULT_ENV") == "base"
+    named = environ.get("VIRTUAL_ENV") or ("" if in_base else environ.get("CONDA_PREFIX"))
+    if not named or interpreter is None or interpreter.prefix is None:
+        return environment
+    is_active = _is_same_folder(named, interpreter.prefix)
+    return replace(environment, interpreter=replace(interpreter, is_active=is_active))
+
+
+def _is_same_folder(one: str, other: str) -> bool:
+    try:
+        return Path(one).samefile(other)
+    except (OSError, ValueError):
+        return False
 
 
 def collect_interpreter(child: Child, python: str) -> tuple[Environment, tuple[Gap, ...]]:

@@ -168,7 +168,7 @@ def parse_cgroup_mounts(text: str) -> list[CgroupMount]:
         fields, tail = before.split(), after.split()
         if not separator or len(fields) < 5 or not tail:
             continue
-        root, point = _unescape(fields[3]), _unescape(fields[4])
+        root, point = unescape(fields[3]), unescape(fields[4])
         if tail[0] == "cgroup2":
             found.append(CgroupMount(2, root, point))
         elif tail[0] == "cgroup" and "memory" in tail[-1].split(","):
@@ -176,7 +176,8 @@ def parse_cgroup_mounts(text: str) -> list[CgroupMount]:
     return found
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
+    """A path as ``/proc/self/mountinfo`` writes it: spaces and the like are octal."""
     return re.sub(_OCTAL, lambda match: chr(int(match[1], 8)), text) if "\\" in text else text
 
 

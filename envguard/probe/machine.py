@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Machine
 from envguard.facts.variables import recorded_variables
 from envguard.facts.visible import mark_visible
+from envguard.probe.fabric import probe_fabric
 from envguard.probe.host import probe_host
 from envguard.probe.kernel import probe_procfs, probe_sysfs
 from envguard.probe.libcuda import collect_libcuda
 from envguard.probe.limits import probe_limits
+from envguard.probe.loader_path import find_library_path_files, read_libcuda_mount
 from envguard.probe.merge import merge_driver, merge_gpus, merge_readings
 from envguard.probe.nvml import collect_nvml
 from envguard.probe.toolkit import collect_toolkit, start_toolkit
@@ -37,19 +40,22 @@ def collect_machine(
     said = [probe_procfs(options), probe_sysfs(options), collect_libcuda(started.libcuda)]
     said += _ask_driver(started, options)
     toolkit, toolkit_gaps = collect_toolkit(toolkit_probe)
+    fabric = probe_fabric(options, host.container)
     driver = merge_driver(said)
     gpus = merge_gpus(said, host, driver)
+    readings = merge_readings(said, gpus)
     machine = Machine(
         host=host,
-        driver=driver,
+        driver=replace(driver, nvswitches=fabric.switches, has_fabric_manager=fabric.has_manager),
         gpus=None if gpus is None else mark_visible(gpus, options.environ),
         toolkit=toolkit,
         limits=limits,
         variables=recorded_variables(options.environ),
-        readings=merge_readings(said, gpus),
+        readings=(*readings, *read_libcuda_mount(options, host.container, readings)),
+        library_path_files=find_library_path_files(options),
     )
     said_gaps = [gap for source in said for gap in source.gaps]
-    return machine, (*said_gaps, *host_gaps, *limit_gaps, *toolkit_gaps)
+    return machine, (*said_gaps, *fabric.gaps, *host_gaps, *limit_gaps, *toolkit_gaps)
 
 
 def _ask_driver(started: StartedProbe, options: ProbeOptions) -> list[Said]:

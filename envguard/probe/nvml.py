@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from envguard.facts.gaps import Gap, GapReason
-from envguard.facts.machine import Driver, Gpu, MigDevice
+from envguard.facts.machine import Driver, Gpu, MigDevice, Reading
 from envguard.facts.versions import ComputeCapability
 from envguard.probe.source import (
     Said,
@@ -19,6 +19,8 @@ from envguard.probe.source import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from envguard.facts.versions import DriverVersion
     from envguard.probe.child import Child, ChildResult
 
@@ -29,6 +31,10 @@ _NOT_SUPPORTED = 3
 _LIBRARY_NOT_FOUND = 12
 _DRIVER_NOT_LOADED = 9
 _MOST_GPUS = 1024
+_FUNCTION_NOT_FOUND = 13
+_OPTIONAL = frozenset({"fabric", "is_licensed"})  # most GPUs and older drivers have no such state
+_FABRIC_COMPLETED = 3
+_FABRIC_STATES = {1: "Not Started", 2: "In Progress", _FABRIC_COMPLETED: "Completed"}
 _VGPU = 2  # NVML_GPU_VIRTUALIZATION_MODE_VGPU: a guest's share; 1 is a passed-through GPU
 _PROFILE = r"MIG (\S+)\s*$"
 
@@ -111,8 +117,25 @@ def parse_nvml(result: ChildResult) -> Said:
         gpus = tuple(_gpu(i, found.get(i, {"errors": {}})) for i in range(count))
         for i in range(count):
             gaps += _gpu_gaps(i, found[i]) if i in found else _failed(result, f"machine.gpus[{i}]")
-    readings = read_driver(driver, PROBE) + (read_gpus(gpus, PROBE) if gpus is not None else ())
+    readings = read_driver(driver, PROBE)
+    if gpus is not None:
+        readings += read_gpus(gpus, PROBE) + tuple(_states(found))
     return Said(PROBE, driver, gpus, readings, tuple(gaps))
+
+
+def _states(found: dict[int, dict[str, Any]]) -> Iterator[Reading]:
+    """States that a GPU value has no field for, in the words of ``nvidia-smi -q``."""
+    for index, record in sorted(found.items()):
+        state, status = record.get("fabric", (None, None))
+        if state in _FABRIC_STATES:
+            yield Reading(f"gpu[{index}].fabric", _FABRIC_STATES[state], PROBE)
+        if state == _FABRIC_COMPLETED:
+            name, _ = _CODES.get(status, (f"NVML error {status}", None))
+            words = "Success" if status == 0 else name
+            yield Reading(f"gpu[{index}].fabric_status", words, PROBE)
+        if record.get("is_licensed") is not None:
+            words = "Licensed" if record["is_licensed"] else "Unlicensed"
+            yield Reading(f"gpu[{index}].licence", words, PROBE)
 
 
 def _records(text: str) -> list[dict[str, Any]]:
@@ -217,6 +240,7 @@ def _gpu_gaps(index: int, record: dict[str, Any]) -> list[Gap]:
         _gap(f"{fact}.{names.get(name, name)}", code)
         for name, code in errors.items()
         if not (name == "mig_mode" and code == _NOT_SUPPORTED)
+        and not (name in _OPTIONAL and code in {_NOT_SUPPORTED, _FUNCTION_NOT_FOUND})
     ]
     if record.get("capability") is not None and _capability(record) is None:
         gaps.append(_gap(f"{fact}.capability", _UNDECODABLE))

@@ -336,3 +336,39 @@ def test_a_library_that_ends_the_process_is_a_gap(stub_machine: StubMachine) -> 
     said = ask(stub_machine)
     assert said.gpus is None
     assert gap_of(said, "machine.gpus").reason is GapReason.UNREADABLE
+
+
+def test_the_state_of_an_nvswitch_fabric_is_read(stub_machine: StubMachine) -> None:
+    joined, waiting = replace(A100, fabric="3:0"), replace(A100, fabric="2:0")
+    refused = replace(A100, fabric="3:999")
+    stub_machine.nvml(joined, waiting, refused, A100)
+    said = ask(stub_machine)
+    states = [r for r in said.readings if "fabric" in r.fact]
+    assert states == [
+        Reading("gpu[0].fabric", "Completed", "nvml"),
+        Reading("gpu[0].fabric_status", "Success", "nvml"),
+        Reading("gpu[1].fabric", "In Progress", "nvml"),
+        Reading("gpu[2].fabric", "Completed", "nvml"),
+        Reading("gpu[2].fabric_status", "NVML_ERROR_UNKNOWN", "nvml"),
+    ]
+    assert said.gaps == ()
+
+
+def test_a_driver_that_knows_no_fabric_leaves_no_gap(stub_machine: StubMachine) -> None:
+    stub_machine.nvml(A100, without=("nvmlDeviceGetGpuFabricInfo",))
+    said = ask(stub_machine)
+    assert said.gaps == ()
+    assert not [r for r in said.readings if "fabric" in r.fact]
+
+
+@pytest.mark.parametrize(("licensed", "words"), [(True, "Licensed"), (False, "Unlicensed")])
+def test_the_licence_of_a_vgpu_is_read(
+    stub_machine: StubMachine, licensed: bool, words: str
+) -> None:
+    stub_machine.nvml(replace(A100, virtualization=2, licensed=licensed))
+    assert Reading("gpu[0].licence", words, "nvml") in ask(stub_machine).readings
+
+
+def test_a_passed_through_gpu_is_not_asked_for_a_licence(stub_machine: StubMachine) -> None:
+    stub_machine.nvml(replace(A100, virtualization=1, licensed=False))
+    assert not [r for r in ask(stub_machine).readings if "licence" in r.fact]

@@ -36,6 +36,8 @@ class StubGpu:
     mig: bool | None = None
     instances: tuple[StubInstance, ...] = ()
     virtualization: int = 0
+    fabric: str | None = None  # NVML's state and result, e.g. "3:0"
+    licensed: bool | None = None
 
 
 A100 = StubGpu()
@@ -193,6 +195,8 @@ def _gpu_lines(index: int, gpu: StubGpu) -> list[str]:
         "bus": gpu.bus,
         "mig": None if gpu.mig is None else int(gpu.mig),
         "virtualization": gpu.virtualization,
+        "fabric": gpu.fabric,
+        "licensed": None if gpu.licensed is None else int(gpu.licensed),
     }
     lines = [
         f"gpu{index}.{key} {value}" for key, value in values.items() if value not in {None, ""}

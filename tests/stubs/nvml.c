@@ -180,6 +180,35 @@ int nvmlDeviceGetMigMode(device_t device, unsigned *current, unsigned *pending)
 }
 #endif
 
+/* uuid, then result, clique and state: nvmlGpuFabricInfo_t */
+typedef struct { unsigned char uuid[16]; unsigned status, clique, state; } fabric_t;
+
+#ifndef WITHOUT_nvmlDeviceGetGpuFabricInfo
+int nvmlDeviceGetGpuFabricInfo(device_t device, fabric_t *fabric)
+{
+    char value[LINE];
+    TOLD(nvmlDeviceGetGpuFabricInfo, gpu_of(device));
+    if (field(device, "fabric", value, sizeof value))
+        return NOT_SUPPORTED;
+    return sscanf(value, "%u:%u", &fabric->state, &fabric->status) == 2 ? 0 : INVALID_ARGUMENT;
+}
+#endif
+
+/* Whether a licence is needed, how many features, then each feature's code and state. */
+#ifndef WITHOUT_nvmlDeviceGetGridLicensableFeatures_v4
+int nvmlDeviceGetGridLicensableFeatures_v4(device_t device, unsigned *words)
+{
+    char value[LINE];
+    TOLD(nvmlDeviceGetGridLicensableFeatures_v4, gpu_of(device));
+    if (field(device, "licensed", value, sizeof value))
+        return NOT_SUPPORTED;
+    words[0] = 1;
+    words[1] = 1;
+    words[3] = (unsigned)atoi(value);
+    return 0;
+}
+#endif
+
 #ifndef WITHOUT_nvmlDeviceGetMaxMigDeviceCount
 int nvmlDeviceGetMaxMigDeviceCount(device_t device, unsigned *count)
 {
