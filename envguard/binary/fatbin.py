@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from envguard.binary.source import ByteSource
 
 MAGIC = 0xBA55ED50
-SECTIONS = (b".nv_fatbin", b"__nv_relfatbin")  # whole programs; parts for the device linker
+_PROGRAMS, _PARTS = b".nv_fatbin", b"__nv_relfatbin"
+SECTIONS = (_PROGRAMS, _PARTS)
 _WRAPPERS = b".nvFatBinSegment"  # the host code's pointers to the fatbins
 
 _HEADER = struct.Struct("<IHHQ")  # magic, version, size of this header, size of the entries
@@ -62,10 +63,12 @@ def read_gpu_code(image: Image) -> GpuCode:
     """
     if not image.has_sections:
         raise UnreadableError("the section headers were removed, so its GPU code is not found")
-    places = [(s.offset, s.size) for s in image.sections(*SECTIONS)]
-    if not places and image.sections(_WRAPPERS):
+    sections = image.sections(*SECTIONS)
+    # Where the device linker has made programs, its parts are left in the file but never loaded.
+    programs = [section for section in sections if section.name == _PROGRAMS] or sections
+    if not programs and image.sections(_WRAPPERS):
         raise UnreadableError("it refers to GPU code that lies in no section of the usual names")
-    return _count(image.source, places)
+    return _count(image.source, [(section.offset, section.size) for section in programs])
 
 
 def read_fatbin_file(source: ByteSource) -> GpuCode:

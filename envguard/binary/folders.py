@@ -37,7 +37,12 @@ def is_compiled(name: str, *, with_foreign: bool = False) -> bool:
     """Whether a file name is that of a shared object (or of a Windows or macOS module)."""
     if ".so" in name and SHARED_OBJECT.fullmatch(name):
         return True
-    return with_foreign and name.lower().endswith(_FOREIGN)
+    return with_foreign and is_foreign(name)
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a file name is that of a Windows or macOS module or library."""
+    return name.lower().endswith(_FOREIGN)
 
 
 def find_compiled(

@@ -94,16 +94,17 @@ class FileSource:
 
     Args:
         path: Links are followed.
+        handle: A descriptor to read from instead of opening the path; it is closed in the end.
 
     Raises:
         UnreadableError: It is missing, forbidden, or no regular file.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, handle: int | None = None) -> None:
         try:
-            self._handle = os.open(path, _OPEN_FLAGS)
+            self._handle = os.open(path, _OPEN_FLAGS) if handle is None else handle
         except (OSError, ValueError) as err:
-            raise _unreadable(err) from err
+            raise unreadable(err) from err
         found = os.fstat(self._handle)
         if not stat.S_ISREG(found.st_mode):
             os.close(self._handle)
@@ -136,7 +137,7 @@ class FileSource:
         try:
             return _read_at(self._handle, min(size, self._size - offset), offset)
         except OSError as err:
-            raise _unreadable(err) from err
+            raise unreadable(err) from err
 
     def close(self) -> None:
         """Close the file."""
@@ -173,7 +174,8 @@ def _kind_of(mode: int) -> str:
     return next((words for is_kind, words in _KINDS if is_kind(mode)), "a special file")
 
 
-def _unreadable(err: OSError | ValueError) -> UnreadableError:
+def unreadable(err: OSError | ValueError) -> UnreadableError:
+    """Why a file could not be opened or read, as this package's error."""
     if isinstance(err, FileNotFoundError | NotADirectoryError):
         return UnreadableError("does not exist", GapReason.ABSENT)
     if isinstance(err, PermissionError):

@@ -25,6 +25,7 @@ COMMANDS = {
     "check": "envguard.cli.check",
     "lock": "envguard.cli.lock",
     "smoke": "envguard.cli.smoke",
+    "inspect": "envguard.cli.inspect",
     "diagnose": "envguard.cli.diagnose",
 }
 
