@@ -16,7 +16,8 @@ from envguard.crash.exits import (
 from envguard.crash.phases import Phase
 from envguard.crash.rules import host_memory as host
 from envguard.crash.rules import shared_memory as shm
-from envguard.crash.rules.driver import NEW_GPU, OLD_GPU
+from envguard.crash.rules.driver import CPU_BUILD, NO_GPU, TOO_OLD
+from envguard.crash.rules.gpu_code import NEW_GPU, OLD_GPU
 from envguard.crash.rules.model import Outcome, make_finding
 from envguard.crash.rules.nccl import TRANSPORT
 from envguard.facts.findings import Finding, Remedy, Status
@@ -112,6 +113,15 @@ _LICENCE = Outcome(
     "look at 'License Status'",
     ("nvidia-smi", "-q"),
 )
+_WSL = Outcome(
+    "CRS068",
+    "wsl-driver-shadow",
+    "a Linux driver inside WSL stands before the one of Windows",
+    "Under WSL libcuda comes from Windows, in /usr/lib/wsl/lib; a driver package installed inside "
+    "hides it.",
+    "look which libcuda is found; remove Linux driver packages, update the Windows driver and WSL",
+    ("ldconfig", "-p"),
+)
 _WRONG_INSTALL = Outcome(
     "CRS099",
     "wrong-install-active",
@@ -169,11 +179,22 @@ def _of_words(case: Case) -> Iterator[Finding]:
             case, _BUSY, "CUDA error 46 is exclusive mode or a stuck process", "", *words
         )
         yield _suspect(case, _LICENCE, "nvidia-smi looks well all the same", "", *words)
+    if case.log.has("not-available-words"):
+        yield from _of_no_gpu(case)
     if case.log.has("capability-words") and not case.log.has("no-kernel-image"):
         words = ("capability-words",)
         yield _suspect(case, _WRONG_INSTALL, "builds with code for most GPUs exist", "", *words)
         yield _suspect(case, OLD_GPU, "the words say that code is missing", "", *words)
         yield _suspect(case, NEW_GPU, "the words say that code is missing", "", *words)
+
+
+def _of_no_gpu(case: Case) -> Iterator[Finding]:
+    words = ("not-available-words",)
+    if case.log.has("wsl-words") or case.facts.machine.host.is_wsl:
+        yield _suspect(case, _WSL, "it runs under WSL", "", *words)
+    yield _suspect(case, NO_GPU, "is_available() is False", "the driver is not known", *words)
+    yield _suspect(case, CPU_BUILD, "a CPU build says the same", "its label is not known", *words)
+    yield _suspect(case, TOO_OLD, "an old driver says the same", "it also warns, as a rule", *words)
 
 
 def _of_kill(case: Case) -> Iterator[Finding]:

@@ -24,8 +24,22 @@ _IMPORTS = (
     "numpy-abi",
     "cudnn-differs",
 )
-_STARTS = ("driver-too-old", "insufficient-driver", "cuda-unknown-999", "cuda-error-words")
-_NO_DEVICE = ("no-device-100", "no-driver", "nvidia-smi-failed", "kernel-legacy-driver")
+_STARTS = (
+    "driver-too-old",
+    "driver-words",
+    "insufficient-driver",
+    "cuda-name-insufficient",
+    "cuda-unknown-999",
+    "not-available-words",
+)
+_NO_DEVICE = (
+    "not-available-words",
+    "cuda-name-none",
+    "no-device-100",
+    "no-driver",
+    "nvidia-smi-failed",
+    "kernel-legacy-driver",
+)
 _CODE = ("no-kernel-image", "capability-warning", "invalid-device-function", "capability-words")
 _BUILDS = ("missing-cuda-home", "cuda-version-mismatch", "build-without-torch")
 
@@ -73,8 +87,9 @@ def join_findings(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]
 
     A failing check that explains what the log shows stays failing and takes the log's lines as
     evidence; what the log says of the same matter gives way to it, because the check knows the
-    versions. A failing check that explains nothing in this log becomes a warning: it is true, and
-    not why this run died. What checks could not tell, or found in order, is left out.
+    versions. A failing check that explains nothing in this log is true and not known to be why
+    this run died: a hypothesis where nothing else is established and the run did die, else a
+    warning. What checks could not tell, or found in order, is left out.
 
     Args:
         case: With the checks' findings.
@@ -92,7 +107,7 @@ def join_findings(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]
                 joined.append(_with_lines(case, finding, ids))
                 replaced |= _same_matter(found, ids, finding.cause)
             else:
-                joined.append(_demoted(finding))
+                joined.append(_demoted(case, finding, established))
     kept = [f for f in found if f.cause not in replaced]
     return (*joined, *kept)
 
@@ -139,6 +154,10 @@ _FAMILIES: tuple[frozenset[str], ...] = (
 )
 
 
-def _demoted(finding: Finding) -> Finding:
+def _demoted(case: Case, finding: Finding, established: list[Finding]) -> Finding:
+    did_die = case.death is not None or case.exit_code not in {None, 0}
+    if did_die and not established:
+        said = "Nothing in this log points to it: repair it, and run the same command again."
+        return replace(finding, status=Status.UNKNOWN, detail=f"{finding.detail} {said}".strip())
     said = "True of the environment, but it does not explain what this log shows."
     return replace(finding, status=Status.WARN, detail=f"{finding.detail} {said}".strip())

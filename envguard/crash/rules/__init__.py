@@ -5,28 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.checks import CAUSE_ORDER as ENVIRONMENT_ORDER
+from envguard.crash.rules.builds import check_build_words, check_toolkit_version
 from envguard.crash.rules.driver import (
+    check_device_words,
     check_driver_age,
     check_driver_words,
-    check_missing_code,
     check_no_gpu,
 )
+from envguard.crash.rules.gpu_code import check_missing_code
 from envguard.crash.rules.gpu_memory import check_gpu_memory, check_gpu_words
 from envguard.crash.rules.hardware import check_hardware, check_kernel_faults
 from envguard.crash.rules.host_memory import check_host_memory, check_refused_allocation
+from envguard.crash.rules.imports import (
+    check_import_words,
+    check_missing_library,
+    check_system_library,
+    check_undefined_symbol,
+)
 from envguard.crash.rules.launchers import (
     check_asked_to_stop,
     check_forced_kill,
     check_launcher_words,
 )
 from envguard.crash.rules.nccl import check_nccl_words, check_watchdog
-from envguard.crash.rules.packages import (
-    check_missing_library,
-    check_package_words,
-    check_system_library,
-    check_toolkit_version,
-    check_undefined_symbol,
-)
 from envguard.crash.rules.program import check_disk, check_numerics, check_program_words
 from envguard.crash.rules.shared_memory import check_shared_memory
 
@@ -43,7 +44,9 @@ RULES: tuple[Rule, ...] = (
     check_driver_age,
     check_missing_code,
     check_no_gpu,
-    check_package_words,
+    check_device_words,
+    check_import_words,
+    check_build_words,
     check_undefined_symbol,
     check_missing_library,
     check_system_library,
@@ -77,9 +80,13 @@ CAUSE_ORDER: tuple[str, ...] = (
     "compat-libcuda-in-image-on-geforce",
     "fabric-manager-missing",
     "vgpu-licence",
+    "vgpu-feature-gap",
     "mig-uuid-parsing",
+    "libcuda-crash",
     *ENVIRONMENT_ORDER,
     "resolver-auto-backend",
+    "resolver-local-version",
+    "already-satisfied-other-tag",
     "build-isolation",
     "toolkit-major-mismatch",
     "toolkit-missing",
@@ -87,6 +94,8 @@ CAUSE_ORDER: tuple[str, ...] = (
     "ds-too-old-for-torch",
     "ds-too-old-for-numpy",
     "numpy-interface-mismatch",
+    "torch-too-old-for-package",
+    "setuptools-without-pkg-resources",
     "transformers-regression",
     "abi-cxx11-flag",
     "abi-torch-version",
@@ -122,6 +131,7 @@ CAUSE_ORDER: tuple[str, ...] = (
     "shm-too-small",
     "disk-full",
     "zero-layout-changed",
+    "weights-only-default",
     "process-limit",
     "open-files-limit",
     "nvml-assert-masks-oom",

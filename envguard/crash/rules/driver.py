@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.crash.rules.model import Outcome, WordRule, apply_words, make_finding
-from envguard.facts.findings import Evidence, Finding, Status
-from envguard.facts.machine import OperatingSystem, Platform
-from envguard.facts.versions import CodeTarget, ComputeCapability, CudaVersion
+from envguard.facts.findings import Finding, Status
+from envguard.facts.versions import CudaVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-    from envguard.crash.log import Hit
-
-_LINUX = Platform(OperatingSystem.LINUX, "x86_64")
 
 TOO_OLD = Outcome(
     "CRS001",
@@ -32,26 +28,13 @@ TOO_OLD_MAJOR = Outcome(
     "does not cross majors.",
     TOO_OLD.remedy,
 )
-OLD_GPU = Outcome(
-    "CRS002",
-    "arch-missing-old-gpu",
-    "the build has no code for this GPU, which is older than what it was built for",
-    "is_available() can be True all the same: it does not look at the code.",
-    "take a build for an older CUDA that still holds code for this GPU",
-)
-NEW_GPU = Outcome(
-    "CRS002",
-    "arch-missing-new-gpu",
-    "the build has no code for this GPU, which is newer than what it was built for",
-    OLD_GPU.detail,
-    "take a newer torch, built for a CUDA that knows this GPU; the index alone is not enough",
-)
-EXTENSION_CODE = Outcome(
-    "CRS002",
-    "extension-lacks-code-for-gpu",
-    "torch has code for this GPU: what lacks it is an extension",
-    "The message comes from a compiled package beside torch.",
-    "rebuild or replace the package in the traceback for this GPU",
+CPU_BUILD = Outcome(
+    "CRS015",
+    "cpu-wheel-selected",
+    "this torch is a CPU build",
+    "It never uses a GPU.",
+    "install a CUDA build of torch; `envguard lock torch` names one",
+    ("envguard", "lock", "torch"),
 )
 NO_GPU = Outcome(
     "CRS006",
@@ -73,7 +56,7 @@ _WORDS = (
             "take the image's cuda-compat folder off the library path (or update the host driver, "
             "or libnvidia-container)",
         ),
-        ("forward-compat-804",),
+        ("forward-compat-804", "cuda-name-compat"),
     ),
     WordRule(
         Outcome(
@@ -85,7 +68,7 @@ _WORDS = (
             "start nvidia-fabricmanager of the driver's version",
             ("systemctl", "enable", "--now", "nvidia-fabricmanager"),
         ),
-        ("system-not-ready-802",),
+        ("system-not-ready-802", "cuda-name-ready"),
     ),
     WordRule(
         Outcome(
@@ -95,7 +78,7 @@ _WORDS = (
             "A package update replaced the libraries while the old module stays loaded.",
             "reboot, or unload and load the nvidia modules; then pin the driver packages",
         ),
-        ("nvml-mismatch", "driver-mismatch-803"),
+        ("nvml-mismatch", "driver-mismatch-803", "cuda-name-mismatch"),
     ),
     WordRule(
         Outcome(
@@ -183,19 +166,9 @@ _WORDS = (
             "install the driver of that CUDA, or a build (of torch, Triton or the extension) for "
             "the driver's own CUDA",
         ),
-        ("ptx-toolchain",),
+        ("ptx-toolchain", "call-needs-newer-driver"),
     ),
-    WordRule(
-        Outcome(
-            "CRS015",
-            "cpu-wheel-selected",
-            "this torch is a CPU build",
-            "It never uses a GPU.",
-            "install a CUDA build of torch; `envguard lock torch` names one",
-            ("envguard", "lock", "torch"),
-        ),
-        ("cpu-build-words",),
-    ),
+    WordRule(CPU_BUILD, ("cpu-build-words",)),
 )
 
 
@@ -206,7 +179,7 @@ def check_driver_words(case: Case) -> Iterator[Finding]:
 
 def check_driver_age(case: Case) -> Iterator[Finding]:
     """The driver is too old: in torch's words with a number, or the runtime's."""
-    hits = case.hits("driver-too-old", "insufficient-driver")
+    hits = case.hits("driver-too-old", "insufficient-driver", "cuda-name-insufficient")
     if not hits:
         return
     found = case.log.first("driver-too-old")
@@ -227,74 +200,50 @@ def _runtime(case: Case) -> CudaVersion | None:
     return torch.cuda if torch is not None else None
 
 
-def check_missing_code(case: Case) -> Iterator[Finding]:
-    """No kernel image: an old or a new GPU, or an extension beside torch."""
-    ids = ("no-kernel-image", "capability-warning", "invalid-device-function")
-    hits = case.hits(*ids)
-    if not hits:
-        return
-    named = (*hits, *case.hits("capability-words", "capability-limits", "capability-list"))
-    capability, origin = _capability(case)
-    more = (Evidence("compute capability", str(capability), origin),) if capability else ()
-    if any(f.cause in {"code-for-gpu", "arch-false-positive-warning"} for f in case.checked):
-        if case.log.has("no-kernel-image", "invalid-device-function"):
-            yield make_finding(case, EXTENSION_CODE, Status.FAIL, named, more=more)
-        return
-    is_old = _is_older(case, capability)
-    if is_old is None:
-        wish = "State the GPU (--gpu NAME) and the torch pin to have one named."
-        yield make_finding(case, OLD_GPU, Status.UNKNOWN, named, detail=wish)
-        yield make_finding(case, NEW_GPU, Status.UNKNOWN, named, detail=wish)
-        return
-    yield make_finding(case, OLD_GPU if is_old else NEW_GPU, Status.FAIL, named, more=more)
-
-
-def _capability(case: Case) -> tuple[ComputeCapability | None, str]:
-    for hit in case.hits("capability-warning", "capability-words", "capability-range"):
-        text = hit.groups.get("cc", "")
-        if text:
-            dotted = text if "." in text else f"{text[:-1]}.{text[-1]}"
-            return ComputeCapability.parse(dotted), hit.place
-    known = {gpu.capability for gpu in case.facts.machine.selected_gpus if gpu.capability}
-    return (known.pop(), "the subject") if len(known) == 1 else (None, "")
-
-
-def _is_older(case: Case, capability: ComputeCapability | None) -> bool | None:
-    """Whether the GPU is older than the oldest code of the build, as far as it can be told."""
-    if capability is None:
-        return None
-    lowest = _lowest_of_log(case) or _lowest_of_newest(case)
-    return capability < lowest if lowest is not None else None
-
-
-def _lowest_of_log(case: Case) -> ComputeCapability | None:
-    limits, listed = case.log.first("capability-limits"), case.log.first("capability-list")
-    if limits is not None:
-        return ComputeCapability.parse(limits.groups["low"])
-    if listed is not None:
-        words = listed.groups["targets"].replace(",", " ").replace(".", " ").split()
-        return min(CodeTarget.parse(word).capability for word in words)
-    return None
-
-
-def _lowest_of_newest(case: Case) -> ComputeCapability | None:
-    """The oldest GPU that the newest torch for its newest CUDA still serves.
-
-    A build of unknown version that lacks code for a GPU below it was built too late for that
-    GPU, for a GPU above it too early.
-    """
-    ranked = [
-        (build.version, build.backend.cuda, min(target.capability for target in build.targets))
-        for build in case.matrix.torch.builds(platform=_LINUX)
-        if build.targets and build.backend.cuda is not None
-    ]
-    return max(ranked)[2] if ranked else None
-
-
 def check_no_gpu(case: Case) -> Iterator[Finding]:
     """No driver, or no device: unless something else says why."""
-    if case.log.has("kernel-legacy-driver", "system-not-ready-802", "forward-compat-804"):
+    if case.log.has(
+        "kernel-legacy-driver", "system-not-ready-802", "forward-compat-804", "nvml-missing"
+    ):
         return
-    hits: tuple[Hit, ...] = case.hits("no-driver", "no-device-100", "nvidia-smi-failed")
+    hits = case.hits("no-driver", "no-device-100", "nvidia-smi-failed", "cuda-name-none")
     if hits:
         yield make_finding(case, NO_GPU, Status.FAIL, hits)
+
+
+def check_device_words(case: Case) -> Iterator[Finding]:
+    """Words whose meaning goes with the kind of device: a board, a virtual GPU."""
+    is_board = case.log.has("jetson-words") or bool(case.facts.machine.host.jetson)
+    hits = case.hits("nvml-missing")
+    if hits and is_board:
+        yield make_finding(case, NO_NVML, Status.WARN, (*hits, *case.hits("jetson-words")))
+    hits = case.hits("operation-not-supported")
+    is_virtual = any(gpu.is_virtual for gpu in case.facts.machine.selected_gpus)
+    if hits and (is_virtual or case.log.has("vgpu-words")):
+        yield make_finding(case, VGPU_GAP, Status.FAIL, (*hits, *case.hits("vgpu-words")))
+    hits = case.hits("invalid-ordinal")
+    if hits:
+        yield make_finding(case, ORDINAL, Status.FAIL, (*hits, *case.hits("ranks-words")))
+
+
+NO_NVML = Outcome(
+    "CRS065",
+    "nvml-missing-tegra",
+    "there is no NVML on this board, and there need not be",
+    "Tegra has no NVML before L4T 36; programs that insist on it have to do without.",
+    "turn off what asks NVML (monitoring), or upgrade the package in the traceback",
+)
+VGPU_GAP = Outcome(
+    "CRS066",
+    "vgpu-feature-gap",
+    "the virtual GPU does not offer what was asked for",
+    "Unified memory, peer access and profiling are off in many vGPU profiles.",
+    "ask for a profile with the feature (a C-series profile with unified memory), or avoid it",
+)
+ORDINAL = Outcome(
+    "CRS067",
+    "invalid-device-ordinal",
+    "a device number was used that is not visible",
+    "There are more ranks than visible GPUs, or CUDA_VISIBLE_DEVICES leaves fewer.",
+    "start as many ranks as GPUs are visible (nproc_per_node), and look at CUDA_VISIBLE_DEVICES",
+)

@@ -276,7 +276,7 @@ def _number_evidence(case: Case) -> tuple[Evidence, ...]:
 
 def check_refused_allocation(case: Case) -> Iterator[Finding]:
     """Host memory that was refused, which ends in an exception and not in a kill."""
-    hits = case.hits("cpu-alloc-refused", "python-memoryerror", "std-bad-alloc")
+    hits = case.hits("cpu-alloc-refused", "python-memoryerror", "std-bad-alloc", "enomem")
     if not hits or case.signal == SIGKILL:
         return
     if case.phase is Phase.INIT and case.log.has("offload-words"):
