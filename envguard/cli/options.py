@@ -25,6 +25,10 @@ class Format(Enum):
 
     TEXT = "text"
     JSON = "json"
+    MARKDOWN = "markdown"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
 
 
 class FailOn(Enum):
@@ -114,6 +118,18 @@ class OutputOptions:
         Path | None,
         typer.Option("--matrix", help="Folder of tables to use instead.", rich_help_panel=_OUTPUT),
     ] = None
+    nagios: Annotated[
+        bool,
+        typer.Option(
+            "--nagios", help="One status line, plugin exit codes.", rich_help_panel=_OUTPUT
+        ),
+    ] = False
+    redact: Annotated[
+        bool,
+        typer.Option(
+            "--redact", help="Without paths, host names and UUIDs.", rich_help_panel=_OUTPUT
+        ),
+    ] = False
     verbose: Annotated[
         bool, typer.Option("-v", "--verbose", help="Say more.", rich_help_panel=_OUTPUT)
     ] = False

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 
 def emit_report(report: Report, options: OutputOptions) -> int:
     """Render a report, write it, and return the exit code."""
+    if options.redact:
+        from envguard.render.redact import redact
+
+        report = redact(report)
+    if options.nagios:
+        from envguard.render.nagios import render_nagios
+
+        line, code = render_nagios(report)
+        write_text(line, options.output)
+        return code
     style = Style(
         is_coloured=options.output is None and wants_colour(no_color=options.no_color),
         is_quiet=options.quiet,

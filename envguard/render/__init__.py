@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, cast
 
-from envguard.render.json_document import render_json
 from envguard.render.style import Style
-from envguard.render.text import render_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,12 +14,19 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "Style", "render_report"]
 
-FORMATS: dict[str, Callable[[Report, Style], str]] = {
-    "text": render_text,
-    "json": render_json,
+# Format -> module that holds ``render_<format>``; only the one that is asked for is imported.
+FORMATS = {
+    "text": "envguard.render.text",
+    "json": "envguard.render.json_document",
+    "markdown": "envguard.render.markdown",
+    "sarif": "envguard.render.sarif",
+    "junit": "envguard.render.junit",
+    "github": "envguard.render.github",
 }
 
 
 def render_report(report: Report, format_name: str, style: Style) -> str:
     """Render a report in one of ``FORMATS``."""
-    return FORMATS[format_name](report, style)
+    module = importlib.import_module(FORMATS[format_name])
+    render = cast("Callable[[Report, Style], str]", getattr(module, f"render_{format_name}"))
+    return render(report, style)

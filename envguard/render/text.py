@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING
 from envguard.facts.findings import Status
 from envguard.facts.machine import Machine
 from envguard.render.stages import stage_lines
+from envguard.render.words import (
+    by_gravity,
+    environment_words,
+    machine_words,
+    printable,
+    verdict_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,26 +25,6 @@ if TYPE_CHECKING:
     from envguard.facts.report import Recommendation, Report
     from envguard.render.style import Style
 
-_WORDS = {
-    Status.FAIL: "does not fit",
-    Status.UNKNOWN: "could not tell",
-    Status.WARN: "fits, with warnings",
-    Status.OK: "fits",
-    Status.SKIP: "not applicable",
-}
-_OWN_WORDS = {
-    "smoke": {
-        Status.FAIL: "failed",
-        Status.WARN: "passed, with warnings",
-        Status.OK: "passed",
-    },
-    "diagnose": {
-        Status.FAIL: "the cause is established",
-        Status.UNKNOWN: "the cause is not established",
-        Status.WARN: "nothing died, with warnings",
-        Status.OK: "nothing wrong was found",
-    },
-}
 _COLOURS = {
     Status.FAIL: "red",
     Status.UNKNOWN: "yellow",
@@ -45,7 +32,6 @@ _COLOURS = {
     Status.OK: "green",
     Status.SKIP: "dim",
 }
-_ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.OK, Status.SKIP)
 _INDENT = " " * 8
 
 
@@ -59,7 +45,7 @@ def render_text(report: Report, style: Style) -> str:
     lines.extend(_note_lines(report.notes, style))
     if "stages" in report.extra:
         lines.extend(["", *stage_lines(report.extra["stages"], style)])
-    for finding in sorted(report.findings, key=lambda f: _ORDER.index(f.status)):
+    for finding in by_gravity(report.findings):
         lines.append("")
         lines.extend(_finding_lines(finding, style))
     if report.recommended is not None:
@@ -73,74 +59,15 @@ def render_text(report: Report, style: Style) -> str:
 
 
 def _headline(report: Report, style: Style) -> str:
-    text = _OWN_WORDS.get(report.command, {}).get(report.verdict, _WORDS[report.verdict])
-    words = style.paint(text, _COLOURS[report.verdict], "bold")
+    words = style.paint(verdict_words(report), _COLOURS[report.verdict], "bold")
     cause = f" ({report.root_cause})" if report.root_cause else ""
     return f"envguard {report.command}: {words}{cause}"
 
 
 def _subject_lines(facts: Facts, style: Style) -> Iterator[str]:
     if facts.machine != Machine():
-        yield from _wrap(_machine_words(facts), style, first=f"{'machine':<8}", rest=_INDENT)
-    yield from _wrap(_environment_words(facts), style, first=f"{'subject':<8}", rest=_INDENT)
-
-
-def _machine_words(facts: Facts) -> str:
-    machine = facts.machine
-    return ", ".join(
-        part
-        for part in (
-            _gpu_words(facts),
-            _driver_words(facts),
-            str(machine.host.platform) if machine.host.platform else "platform not known",
-            f"glibc {machine.host.glibc}" if machine.host.glibc else "",
-            "WSL" if machine.host.is_wsl else "",
-        )
-        if part
-    )
-
-
-def _gpu_words(facts: Facts) -> str:
-    gpus = facts.machine.gpus
-    if gpus is None:
-        return "GPUs not known"
-    if not gpus:
-        return "no NVIDIA GPU"
-    counts: dict[str, int] = {}
-    for gpu in gpus:
-        label = f"{gpu.name or 'GPU'} ({gpu.capability or 'capability not known'})"
-        counts[label] = counts.get(label, 0) + 1
-    return ", ".join(f"{n} x {label}" if n > 1 else label for label, n in counts.items())
-
-
-def _driver_words(facts: Facts) -> str:
-    driver = facts.machine.driver
-    if driver.version is None and driver.cuda is None:
-        return "no driver" if driver.is_loaded is False else "driver not known"
-    api = f"CUDA {driver.cuda}" if driver.cuda else ""
-    if driver.version is None:
-        return f"driver for {api}"
-    return f"driver {driver.version}" + (f" ({api})" if api else "")
-
-
-def _environment_words(facts: Facts) -> str:
-    environment = facts.environment
-    if environment is None:
-        return "no environment: the machine alone"
-    interpreter, torch = environment.interpreter, environment.torch
-    parts = []
-    if torch is not None:
-        backend = torch.backend
-        label = torch.version.local if torch.version is not None else None
-        kind = f" ({backend.label})" if backend is not None and not label else ""
-        parts.append(f"torch {torch.version or '?'}{kind}")
-    if interpreter is not None and interpreter.version is not None:
-        parts.append(f"Python {interpreter.version}")
-    if environment.distributions:
-        count = len(environment.distributions)
-        parts.append(f"{count} distribution{'' if count == 1 else 's'}")
-    place = environment.document or (interpreter.executable if interpreter else None)
-    return ", ".join(parts) + (f" in {place}" if place else "")
+        yield from _wrap(machine_words(facts), style, first=f"{'machine':<8}", rest=_INDENT)
+    yield from _wrap(environment_words(facts), style, first=f"{'subject':<8}", rest=_INDENT)
 
 
 def _note_lines(notes: tuple[str, ...], style: Style) -> Iterator[str]:
@@ -180,7 +107,7 @@ def _dim_lines(text: str, style: Style, first: str = _INDENT) -> list[str]:
 
 def _command_lines(command: tuple[str, ...], style: Style) -> Iterator[str]:
     if command:
-        yield f"{_INDENT}  {style.paint('$ ' + shlex.join(command), 'cyan')}"
+        yield f"{_INDENT}  {style.paint('$ ' + printable(shlex.join(command)), 'cyan')}"
 
 
 def _recommendation_lines(
@@ -208,7 +135,7 @@ def _wrap(text: str, style: Style, *, first: str, rest: str) -> list[str]:
     if not text:
         return []
     return textwrap.wrap(
-        text,
+        printable(text),
         style.width,
         initial_indent=first,
         subsequent_indent=rest,

@@ -1,0 +1,62 @@
+"""The report as JUnit XML: one test case a finding."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from envguard.facts.findings import Status
+from envguard.render.words import by_gravity
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from envguard.facts.findings import Finding
+    from envguard.facts.report import Report
+    from envguard.render.style import Style
+
+# XML 1.0 cannot hold these even as references.
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render_junit(report: Report, style: Style) -> str:
+    """Render a suite: failures for ``fail``, errors for ``unknown``, skipped for ``skip``."""
+    from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+    counts = {status: sum(f.status is status for f in report.findings) for status in Status}
+    attributes = {
+        "name": f"envguard {report.command}",
+        "tests": str(len(report.findings)),
+        "failures": str(counts[Status.FAIL]),
+        "errors": str(counts[Status.UNKNOWN]),
+        "skipped": str(counts[Status.SKIP]),
+        "time": "0",
+    }
+    root = Element("testsuites", attributes)
+    suite = SubElement(root, "testsuite", attributes)
+    for finding in by_gravity(report.findings):
+        name = _clean(f"{finding.code} {finding.title}")
+        case = SubElement(suite, "testcase", name=name, classname=f"envguard.{report.command}")
+        case.set("time", "0")
+        _outcome(case, finding)
+    indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(root, encoding="unicode")}\n'
+
+
+def _outcome(case: Element, finding: Finding) -> None:
+    from xml.etree.ElementTree import SubElement
+
+    remedy = f"\nfix: {finding.remedy.text}" if finding.remedy else ""
+    text = _clean(f"{finding.detail}{remedy}")
+    tag = {Status.FAIL: "failure", Status.UNKNOWN: "error", Status.SKIP: "skipped"}
+    if finding.status in tag:
+        element = SubElement(case, tag[finding.status], message=_clean(finding.title))
+        if finding.status is not Status.SKIP:
+            element.set("type", finding.cause)
+        element.text = text
+    elif finding.status is Status.WARN:
+        SubElement(case, "system-out").text = f"warning: {_clean(finding.title)}\n{text}"
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("?", text)

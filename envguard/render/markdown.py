@@ -1,0 +1,77 @@
+"""The report as Markdown, to paste into an issue."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from envguard.facts.findings import Status
+from envguard.render.words import (
+    by_gravity,
+    environment_words,
+    machine_words,
+    printable,
+    verdict_words,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envguard.facts.findings import Finding
+    from envguard.facts.report import Report
+    from envguard.render.style import Style
+
+_SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|"})
+
+
+def _escape(text: str) -> str:
+    return printable(text).translate(_SPECIAL)
+
+
+def render_markdown(report: Report, style: Style) -> str:
+    """Render a report as GitHub-flavoured Markdown; names from the machine cannot break it."""
+    lines = [
+        f"## envguard {report.command}: {verdict_words(report)}",
+        "",
+        f"- machine: {_escape(machine_words(report.facts))}",
+        f"- subject: {_escape(environment_words(report.facts))}",
+        *(f"- note: {_escape(note)}" for note in report.notes),
+        "",
+    ]
+    if report.findings:
+        lines += ["| status | code | finding |", "|---|---|---|"]
+        lines += [_row(finding) for finding in by_gravity(report.findings)]
+    for finding in by_gravity(report.findings):
+        if finding.status in {Status.FAIL, Status.UNKNOWN, Status.WARN}:
+            lines += ["", *_section(finding)]
+    if report.recommended is not None:
+        lines += ["", f"**Would fit:** {_escape(report.recommended.why)}"]
+        lines += _command(report.recommended.command)
+    lines += ["", f"matrix {report.matrix_version}"]
+    return "\n".join(lines) + "\n"
+
+
+def _row(finding: Finding) -> str:
+    mark = finding.status.value
+    status = f"**{mark}**" if finding.status is Status.FAIL else mark
+    return f"| {status} | {finding.code} | {_escape(finding.title)} |"
+
+
+def _section(finding: Finding) -> Iterator[str]:
+    yield f"### {finding.code} {_escape(finding.title)}"
+    yield ""
+    if finding.detail:
+        yield _escape(finding.detail)
+        yield ""
+    for item in finding.evidence:
+        yield f"- {_escape(item.fact)} = {_escape(item.value)} (from {_escape(item.origin)})"
+    if finding.source is not None and finding.source.url:
+        yield f"- source: {_escape(finding.source.url)}"
+    if finding.remedy is not None:
+        yield ""
+        yield f"**Fix:** {_escape(finding.remedy.text)}"
+        yield from _command(finding.remedy.command)
+
+
+def _command(command: tuple[str, ...]) -> list[str]:
+    return ["", "```sh", shlex.join(command), "```"] if command else []

@@ -1,0 +1,234 @@
+"""Each format against a strict reader of it."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from importlib.resources import files
+
+import jsonschema
+import pytest
+
+from envguard.facts.findings import Status
+from envguard.render import FORMATS, Style, render_report
+from envguard.render.nagios import render_nagios
+from envguard.render.redact import redact, redact_text
+from tests.render.reports import HOSTILE, UUID, finding, full_report, report
+
+PLAIN = Style()
+
+# What SARIF 2.1.0 (OASIS standard, section 3) demands of the members that are written here.
+SARIF_SUBSET = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["version", "runs", "$schema"],
+    "properties": {
+        "$schema": {"type": "string", "format": "uri"},
+        "version": {"const": "2.1.0"},
+        "runs": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/run"}},
+    },
+    "$defs": {
+        "message": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["text"],
+            "properties": {"text": {"type": "string", "minLength": 1}},
+        },
+        "run": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["tool", "results"],
+            "properties": {
+                "tool": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["driver"],
+                    "properties": {
+                        "driver": {
+                            "type": "object",
+                            "additionalProperties": False,
+                            "required": ["name"],
+                            "properties": {
+                                "name": {"type": "string"},
+                                "version": {"type": "string"},
+                                "rules": {"type": "array", "uniqueItems": True},
+                            },
+                        }
+                    },
+                },
+                "results": {"type": "array", "items": {"$ref": "#/$defs/result"}},
+                "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+                "properties": {"type": "object"},
+            },
+        },
+        "result": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["message"],
+            "properties": {
+                "ruleId": {"type": "string"},
+                "level": {"enum": ["none", "note", "warning", "error"]},
+                "kind": {
+                    "enum": ["notApplicable", "pass", "fail", "review", "open", "informational"]
+                },
+                "message": {"$ref": "#/$defs/message"},
+                "locations": {"type": "array", "items": {"$ref": "#/$defs/location"}},
+                "properties": {"type": "object"},
+            },
+        },
+        "location": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "physicalLocation": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        "artifactLocation": {
+                            "type": "object",
+                            "additionalProperties": False,
+                            "properties": {"uri": {"type": "string", "format": "uri-reference"}},
+                        },
+                        "region": {
+                            "type": "object",
+                            "additionalProperties": False,
+                            "properties": {"startLine": {"type": "integer", "minimum": 1}},
+                        },
+                    },
+                },
+                "logicalLocations": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "properties": {"name": {"type": "string"}, "kind": {"type": "string"}},
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def test_json_is_what_its_schema_says() -> None:
+    schema = json.loads(files("envguard.render").joinpath("report.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    document = json.loads(render_report(full_report(), "json", PLAIN))
+    jsonschema.validate(document, schema)
+    assert [f["status"] for f in document["findings"]] == ["skip", "ok", "warn", "unknown", "fail"]
+    assert document["findings"][0]["detail"] == f"detail, {HOSTILE}"
+
+
+def test_sarif_is_valid_and_points_into_the_lockfile() -> None:
+    document = json.loads(render_report(full_report("locks/pylock.toml"), "sarif", PLAIN))
+    jsonschema.validate(document, SARIF_SUBSET)
+    (run,) = document["runs"]
+    worst = run["results"][0]
+    assert (worst["ruleId"], worst["level"], worst["kind"]) == ("GPU001", "error", "fail")
+    assert worst["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "locks/pylock.toml"},
+        "region": {"startLine": 12},
+    }
+    rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+    assert {result["ruleId"] for result in run["results"]} == rules
+    assert all(r["level"] == "none" for r in run["results"] if r["kind"] != "fail")
+
+
+def test_sarif_without_a_document_names_the_package() -> None:
+    document = json.loads(render_report(full_report(), "sarif", PLAIN))
+    jsonschema.validate(document, SARIF_SUBSET)
+    location = document["runs"][0]["results"][0]["locations"][0]
+    assert location == {"logicalLocations": [{"name": "torch", "kind": "module"}]}
+
+
+def test_junit_counts_what_it_holds() -> None:
+    root = ET.fromstring(render_report(full_report(), "junit", PLAIN))  # noqa: S314 - our own text
+    (suite,) = root
+    counted = {key: int(suite.attrib[key]) for key in ("tests", "failures", "errors", "skipped")}
+    assert counted == {"tests": 5, "failures": 1, "errors": 1, "skipped": 1}
+    assert len(suite.findall("testcase")) == 5
+    assert [len(suite.findall(f"testcase/{tag}")) for tag in ("failure", "error", "skipped")] == [
+        1,
+        1,
+        1,
+    ]
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert failure.attrib["type"] == "arch-missing-old-gpu"
+
+
+def test_github_commands_are_one_line_each_and_decode_back() -> None:
+    lines = render_report(full_report("pylock.toml"), "github", PLAIN).splitlines()
+    commands = [line for line in lines if line.startswith("::")]
+    assert [c.split(" ", 1)[0] for c in commands] == ["::error", "::warning", "::warning"]
+    assert commands[0].startswith(
+        "::error title=GPU001 arch-missing-old-gpu,file=pylock.toml,line=12::title of fail%0A"
+    )
+    assert "%250A" in commands[0]
+    assert len(lines) == 4
+
+
+def test_markdown_table_cannot_be_broken() -> None:
+    text = render_report(report(finding(Status.FAIL, title=HOSTILE)), "markdown", PLAIN)
+    (row,) = [line for line in text.splitlines() if line.startswith("| **fail**")]
+    assert row.replace("\\|", "").count("|") == 4
+    assert "\x1b" not in text
+    assert "```sh\npip install torch==2.11.0+cu126\n```" in text
+
+
+def test_text_says_the_gravest_first_and_wraps() -> None:
+    text = render_report(full_report(), "text", PLAIN)
+    lines = text.splitlines()
+    assert lines[0] == "envguard check: does not fit (arch-missing-old-gpu)"
+    marks = [
+        line.split()[0] for line in lines if line[:4] in {"FAIL", "UNKN", "WARN", "OK  ", "SKIP"}
+    ]
+    assert marks == ["FAIL", "UNKNOWN", "WARN", "OK", "SKIP"]
+    assert max(len(line) for line in lines) <= 110
+
+
+def test_quiet_text_is_one_line_and_colour_is_asked_for() -> None:
+    assert render_report(full_report(), "text", Style(is_quiet=True)).count("\n") == 1
+    coloured = render_report(report(), "text", Style(is_coloured=True))
+    assert coloured.startswith("envguard check: \x1b[32;1mfits\x1b[0m")
+    assert "\x1b" not in render_report(report(), "text", PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "code"),
+    [
+        (Status.OK, "OK", 0),
+        (Status.WARN, "WARNING", 1),
+        (Status.FAIL, "CRITICAL", 2),
+        (Status.UNKNOWN, "UNKNOWN", 3),
+    ],
+)
+def test_nagios_line_and_exit_code(status: Status, word: str, code: int) -> None:
+    line, found = render_nagios(report(finding(status)))
+    assert (line.split()[1], found) == (word, code)
+    assert line.count("\n") == 1
+    assert line.count("|") == 1
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_redacted_report_names_no_machine(name: str) -> None:
+    leaky = report(finding(Status.FAIL, detail=f"see /srv/secret/env/bin/python and {UUID}"))
+    text = render_report(redact(leaky), name, Style(is_verbose=True))
+    assert "secret" not in text
+    assert "12345678" not in text
+    assert "install another build" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("in /home/ann/env/bin/python3", "in <path>/python3"),
+        ("C:\\Users\\ann\\env\\python.exe", "<path>\\python.exe"),
+        ("https://index.example/whl/cu126", "https://index.example/whl/cu126"),
+        ("sm_80/sm_90 and 1/2", "sm_80/sm_90 and 1/2"),
+        (UUID, "GPU-<redacted>"),
+        ("MIG-12345678-1234-1234-1234-123456789abc", "MIG-<redacted>"),
+    ],
+)
+def test_redaction_of_texts(text: str, expected: str) -> None:
+    assert redact_text(text) == expected
