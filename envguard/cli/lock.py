@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path  # noqa: TC003 - typer reads annotations at run time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,10 +24,10 @@ def lock(
         list[str] | None, typer.Argument(help="What to lock: torch, 'transformers>=5', ...")
     ] = None,
     requirement: Annotated[
-        list[Path] | None, typer.Option("-r", "--requirement", help="A requirements file.")
+        list[str] | None, typer.Option("-r", "--requirement", help="A requirements file.")
     ] = None,
     output: Annotated[
-        list[Path] | None,
+        list[str] | None,  # text, because converting to paths costs typer 50 ms
         typer.Option(
             "-o",
             "--output",
@@ -60,16 +60,15 @@ def lock(
     from envguard.lock.runner import find_uv
 
     tables = Matrix.load(matrix)
-    outputs = _outputs(output or (), form, style)
-    request, notes = gather_request(
-        requirements or (), requirement or (), machine_options, choice, tables
-    )
+    outputs = _outputs([Path(name) for name in output or ()], form, style)
+    files = [Path(name) for name in requirement or ()]
+    request, notes = gather_request(requirements or (), files, machine_options, choice, tables)
     plan = plan_lock(request, tables, find_uv(os.environ, stated=uv), notes=notes)
     return _emit(plan, outputs, style, quiet=quiet)
 
 
 def _outputs(
-    paths: list[Path] | tuple[()], form: str | None, style: str
+    paths: list[Path], form: str | None, style: str
 ) -> tuple[tuple[Path | None, str], ...]:
     """Where to write what; settled before anything takes time."""
     from envguard.lock import FORMATS, format_of

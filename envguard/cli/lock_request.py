@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from envguard.cli.options import MachineOptions
     from envguard.facts.facts import Facts
     from envguard.facts.machine import Machine
+    from envguard.lock.reqfile import FileContents
     from envguard.lock.request import LockRequest, Target
     from envguard.matrix.loader import Matrix
 
@@ -87,10 +88,9 @@ def gather_request(
         InputError: Something given cannot be used; the message names it.
     """
     from envguard.lock.index import make_index_settings
-    from envguard.lock.reqfile import load_requirement_files
     from envguard.lock.request import LockRequest, parse_date, parse_words
 
-    contents = load_requirement_files(tuple(files))
+    contents = _read_files(files)
     requirements = (*parse_words(words), *_torch_word(choice.torch), *contents.requirements)
     if not requirements:
         raise InputError("nothing to lock", hint="name requirements, or a file with -r")
@@ -107,6 +107,12 @@ def gather_request(
         is_offline=choice.offline,
     )
     return request, (*contents.notes, *notes)
+
+
+def _read_files(files: Sequence[Path]) -> FileContents:
+    from envguard.lock.reqfile import load_requirement_files
+
+    return load_requirement_files(tuple(files))
 
 
 def _torch_word(text: str | None) -> tuple[Requirement, ...]:

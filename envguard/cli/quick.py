@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def _process_value(param: Any, convert: Callable[..., Any], ctx: Any, value: Any) -> Any:
-    """Convert only what was typed and is not text already."""
-    idle = value is None or value is param.default or _is_text(param, value)
+    """Convert only what was typed and is not what it has to be already."""
+    idle = value is None or value is param.default or _is_ready(param, value)
     if not idle or (param.required and value is None):
         return convert(ctx, value)
     if value is None and (param.nargs == -1 or getattr(param, "multiple", False)):
@@ -25,9 +25,14 @@ def _process_value(param: Any, convert: Callable[..., Any], ctx: Any, value: Any
     return value if param.callback is None else param.callback(ctx, param, value)
 
 
-def _is_text(param: Any, value: Any) -> bool:
+def _is_ready(param: Any, value: Any) -> bool:
     descriptor = getattr(param, "type_descriptor", None)
     annotation = getattr(descriptor, "annotation", None)
+    if isinstance(value, (list, tuple)):
+        is_list = annotation in (list[str], list[str] | None)
+        return is_list and all(isinstance(item, str) for item in value)
+    if isinstance(value, bool):
+        return annotation is bool
     return isinstance(value, str) and annotation in (str, str | None)
 
 

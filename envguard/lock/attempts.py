@@ -17,7 +17,7 @@ from envguard.lock.companions import (
     released_with,
     torch_family,
 )
-from envguard.lock.complaints import UnsolvableError, refusal_error
+from envguard.lock.failures import UnsolvableError, refusal_error
 from envguard.lock.index import is_same_index, strip_credentials
 from envguard.lock.pins import Pin
 from envguard.lock.resolve import Problem, resolve

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from envguard.errors import EnvguardError, NetworkError, NoBuildError, ToolError
+from envguard.errors import EnvguardError, NetworkError, ToolError
+from envguard.lock.failures import PROJECT, UnsolvableError, refusal_error
 from envguard.lock.index import redact
 
 if TYPE_CHECKING:
     from envguard.lock.runner import Ended
 
-PROJECT = "envguard-lock"
 _MAX_REASON = 400
 _UNSOLVED = "No solution found when resolving dependencies"
 _BUILD = re.compile(r"Failed to (?:download and )?build(?: source distribution)? `([^`]+)`")
@@ -45,34 +45,6 @@ _ABSENT = re.compile(
     r"there (?:is|are) no versions? of ([a-z0-9][\w.-]*)",
     re.IGNORECASE,
 )
-
-
-class UnsolvableError(NoBuildError):
-    """The requirements, with the torch build that was tried, have no solution.
-
-    Args:
-        reason: Why, in one line.
-        bounds: What packages ask of torch, torchvision and torchaudio in that reason, as pairs
-            of name and bounds.
-        unknown: Packages that the index has no page for.
-        lacking: Packages that it has in other versions only.
-        refused: The address that answered 403 to one of the questions, or empty.
-    """
-
-    def __init__(
-        self,
-        reason: str,
-        bounds: tuple[tuple[str, SpecifierSet], ...] = (),
-        unknown: frozenset[str] = frozenset(),
-        lacking: frozenset[str] = frozenset(),
-        refused: str = "",
-    ) -> None:
-        super().__init__(f"the request cannot be resolved: {reason}")
-        self.reason = reason
-        self.bounds = bounds
-        self.unknown = unknown
-        self.lacking = lacking
-        self.refused = refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,25 +125,13 @@ def _unsolved(parts: _Parts) -> EnvguardError:
     reason = _MARKER.sub("", told)
     refused = _REFUSED.search(hints)
     if refused and (refused["a"] or refused["b"]).startswith("401"):
-        return _refusal(refused["url"], refused["a"] or refused["b"])
+        return refusal_error(refused["url"], refused["a"] or refused["b"])
     return UnsolvableError(
         _essential(reason),
         _bounds(reason),
         frozenset(unknown for unknown, _ in _ABSENT.findall(reason) if unknown),
         frozenset(lacking for _, lacking in _ABSENT.findall(reason) if lacking),
         refused["url"] if refused else "",
-    )
-
-
-def refusal_error(url: str) -> NetworkError:
-    """The error for an index that answers 403 to everything."""
-    return _refusal(url, "403 Forbidden")
-
-
-def _refusal(url: str, status: str) -> NetworkError:
-    return NetworkError(
-        f"index {redact(url)} refuses access: {status}",
-        hint="check its address, and the credentials in .netrc, the keyring or the index URL",
     )
 
 

@@ -12,12 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
 from envguard.errors import NetworkError, ToolError
-from envguard.lock.complaints import (
-    PROJECT,
-    UnsolvableError,
-    check_config_was_read,
-    explain_failure,
-)
+from envguard.lock.failures import PROJECT, UnsolvableError
 from envguard.lock.index import CUDA_FREE, is_same_index
 from envguard.lock.pins import Listed, Pin, parse_listing, parse_uv_pylock
 from envguard.lock.request import Target
@@ -213,9 +208,12 @@ def _compile(
     (folder / "constraints.txt").write_text(lines, encoding="utf-8")
     arguments = _arguments(problem, form, routed)
     ended = run_uv(uv, arguments, folder=folder, timeout_s=timeout_s)
-    if ended.returncode != 0:
-        raise explain_failure(ended)
-    check_config_was_read(ended)
+    if ended.returncode != 0 or ended.talk:
+        from envguard.lock.complaints import check_config_was_read, explain_failure
+
+        if ended.returncode != 0:
+            raise explain_failure(ended)
+        check_config_was_read(ended)
     try:
         return output.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as err:

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from envguard.errors import NetworkError, ToolError
 from envguard.lock.companions import torch_family
-from envguard.lock.complaints import UnsolvableError
+from envguard.lock.failures import UnsolvableError
 from envguard.lock.request import Target
 from envguard.lock.resolve import Problem, resolve
 from envguard.lock.runner import find_uv
