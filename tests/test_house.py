@@ -131,3 +131,20 @@ def test_every_module_opens_with_a_sentence(path: Path) -> None:
     text = ast.get_docstring(ast.parse(path.read_text()))
     assert text
     assert text.splitlines()[0].endswith((".", "?", "``"))
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_modules_and_functions_stay_small(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert len(path.read_text().splitlines()) <= 350
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    long = [f.name for f in functions if _body_lines(f) > 50]
+    assert long == []
+
+
+def _body_lines(function: ast.FunctionDef) -> int:
+    """Lines of statements: neither the signature (a command's options) nor the docstring."""
+    first = function.body[0]
+    is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    start = (first.end_lineno or 0) + 1 if is_docstring else first.lineno
+    return (function.end_lineno or 0) - start + 1
