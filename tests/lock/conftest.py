@@ -6,12 +6,15 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from packaging.requirements import Requirement
 from packaging.version import Version
 
 from envguard.facts.machine import Driver, Gpu, Host, Machine, Platform
 from envguard.facts.versions import ComputeCapability, DriverVersion
+from envguard.lock.companions import torch_family
 from envguard.lock.index import IndexSettings
 from envguard.lock.request import LockRequest, Target, parse_words
+from envguard.lock.resolve import Problem
 from envguard.lock.runner import Uv, find_uv
 from envguard.matrix.loader import Matrix
 from tests.loopback.index import LoopbackIndex
@@ -59,6 +62,17 @@ def fresh_uv(environ: dict[str, str], tmp_path: Path) -> Uv:
 @pytest.fixture(scope="session")
 def matrix() -> Matrix:
     return Matrix.load()
+
+
+@pytest.fixture
+def problem(index: LoopbackIndex, matrix: Matrix) -> Problem:
+    return Problem(
+        requirements=(Requirement("torch==2.14.1+cu126"),),
+        torch_index=f"{index.address}/whl/cu126",
+        target=Target(LINUX, Version("3.12"), Version("2.31")),
+        family=torch_family(matrix),
+        default_index=index.default,
+    )
 
 
 def v100(driver: str = "535.104.05", glibc: str = "2.31") -> Machine:

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from envguard.errors import ExitCode, NetworkError, NoBuildError, ToolError
+from envguard.errors import ExitCode, NetworkError, NoBuildError
 from envguard.facts.machine import Driver, Host, Machine
-from envguard.facts.versions import CPU, Backend
-from envguard.lock.attempts import check_labels
+from envguard.facts.versions import CPU
 from envguard.lock.index import IndexSettings
-from envguard.lock.pins import Artifact, Pin
 from envguard.lock.plan import LockPlan, make_wish, plan_lock
 from envguard.lock.request import Target
 from envguard.matrix.fit import DriverGrade
@@ -262,34 +259,6 @@ def test_credentials_of_indexes_stay_out_of_the_plan(
     plan = plan_lock(request, matrix, uv)
     assert plan.torch_index == f"{index.address}/private/whl/cu126"
     assert "s3cret" not in repr((plan.pins, plan.rejected, plan.notes, plan.torch_index))
-
-
-def pin(name: str, version: str) -> Pin:
-    artifact = Artifact(f"{name}.whl", f"https://i.example/{name}.whl", (("sha256", "00"),))
-    return Pin(canonicalize_name(name), Version(version), "", "https://i.example", (artifact,))
-
-
-@pytest.mark.parametrize(
-    ("pins", "said"),
-    [
-        ((pin("torch", "2.8.0+cu128"),), "torch 2.8.0+cu128, which is no build for cu126"),
-        ((pin("torch", "2.8.0"),), "torch 2.8.0, which is no build for cu126"),
-        ((pin("torch", "2.9.1+cu126"),), "expected 2.8.0+cu126"),
-        ((), "torch None, expected 2.8.0+cu126"),
-        (
-            (pin("torch", "2.8.0+cu126"), pin("torchvision", "0.23.0+cu128")),
-            "torchvision 0.23.0+cu128, which is no build for cu126",
-        ),
-    ],
-)
-def test_other_build_than_the_chosen_is_found_out(
-    matrix: Matrix, pins: tuple[Pin, ...], said: str
-) -> None:
-    build = matrix.torch.build(Version("2.8.0"), Backend.parse("cu126"), LINUX)
-    assert build is not None
-    with pytest.raises(ToolError) as caught:
-        check_labels(pins, build)
-    assert said in caught.value.message
 
 
 def test_constraints_reach_the_resolver(index: LoopbackIndex, matrix: Matrix, uv: Uv) -> None:
