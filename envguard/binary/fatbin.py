@@ -35,7 +35,7 @@ _HEADER = struct.Struct("<IHHQ")  # magic, version, size of this header, size of
 _ENTRY = struct.Struct("<HHIQ8xHHI8xQ")
 _PTX, _CUBIN = 1, 2  # further kinds: 8 is code for the link-time optimiser, which does not run
 _THIS_CAPABILITY, _THIS_FAMILY = 1 << 20, 1 << 21  # sm_90a, sm_100f
-_MOST_ENTRIES = 1_000_000
+_MOST_ENTRIES, _MOST_FATBINS = 1_000_000, 200_000
 _MOST_PADDING = 64 * 1024
 _LOWEST, _HIGHEST = 10, 9999  # as in sm_10 and sm_9999
 
@@ -101,7 +101,11 @@ def _count(source: ByteSource, places: list[tuple[int, int]]) -> GpuCode:
 
 def _entries(source: ByteSource, offset: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
     """The entries of the fatbins that stand one after the other in a section."""
+    left = _MOST_FATBINS
     while offset + _HEADER.size <= end:
+        left -= 1
+        if not left:
+            raise UnreadableError(f"more than {_MOST_FATBINS} fatbins in a section")
         magic, _, head, size = _HEADER.unpack(source.read(offset, _HEADER.size))
         if magic != MAGIC:
             offset = _skip_padding(source, offset, end)
