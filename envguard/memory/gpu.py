@@ -1,0 +1,198 @@
+"""GPU memory of one rank: which formulas hold in which phase of a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from envguard.matrix.memory_table import Amount
+from envguard.memory.activations import activation_lines
+from envguard.memory.job import Place, SaveMode, Strategy
+from envguard.memory.lines import Line, Part, Stack, largest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from envguard.memory.job import Job
+    from envguard.memory.lines import Book
+
+# Until this release the updated weights went back to the GPU in fp32 (deepspeed PR 7307).
+_PINNED_STAGING = Version("0.17")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPhases:
+    """One stack a phase; the step's is that of its larger moment."""
+
+    load: Stack
+    init: Stack
+    backward: Stack
+    update: Stack
+    save: Stack
+    resume: Stack
+
+    @property
+    def step(self) -> Stack:
+        """The larger of the backward pass and the optimizer's update."""
+        return largest((self.backward, self.update))
+
+
+def plan_gpu(job: Job, book: Book, *, flattens_on_host: bool) -> GpuPhases:
+    """The memory of one GPU in every phase.
+
+    Args:
+        job: The job.
+        book: Its formulas.
+        flattens_on_host: ZeRO-1 and -2 make their flat copy of the weights on the host.
+    """
+    states = _state_lines(job, book)
+    held = tuple(line for line in states if book.moment(line.formula) == "all")
+    weights = tuple(line for line in held if line.part is Part.WEIGHTS)
+    backward = tuple(line for line in states if book.moment(line.formula) == "backward")
+    update = tuple(line for line in states if book.moment(line.formula) == "update")
+    return GpuPhases(
+        load=_with_overheads(job, book, weights),
+        init=_with_overheads(job, book, (*weights, *_init_lines(job, book, flattens_on_host))),
+        backward=_with_overheads(job, book, (*held, *backward, *activation_lines(job, book))),
+        update=_with_overheads(job, book, (*held, *update)),
+        save=_with_overheads(job, book, (*held, *_save_lines(job, book))),
+        resume=_with_overheads(job, book, held),
+    )
+
+
+def _state_lines(job: Job, book: Book) -> tuple[Line, ...]:
+    lines = _STATES[job.strategy](job, book)
+    if job.optimizer.is_paged:  # the driver moves a paged optimizer's states out when it must
+        lines = tuple(_paged(line) if line.part is Part.OPTIMIZER else line for line in lines)
+    return lines
+
+
+def _paged(line: Line) -> Line:
+    return replace(line, amount=Amount(0.0, line.amount.likely, line.amount.high))
+
+
+def _zero12_lines(job: Job, book: Book) -> tuple[Line, ...]:
+    stage = job.strategy.value
+    lines = [book.line(Part.WEIGHTS, f"{stage}.weights"), book.line(Part.BUCKETS, "zero_buckets")]
+    if job.optimizer_on is Place.GPU:
+        lines += [
+            book.line(Part.GRADIENTS, f"{stage}.gradients"),
+            book.line(Part.GRADIENTS, "zero12.step_gradients"),
+            book.line(Part.MASTER, "zero12.master"),
+            book.line(Part.OPTIMIZER, "zero12.optimizer"),
+        ]
+        return tuple(lines)
+    if job.strategy is Strategy.ZERO1:
+        lines.append(book.line(Part.GRADIENTS, "zero1.gradients"))
+    lines.append(book.line(Part.BUCKETS, "zero12_offload.gradient_buffer"))
+    if job.versions.deepspeed < _PINNED_STAGING:
+        lines.append(book.line(Part.TRANSIENT, "zero12_offload.staging_until_0_16"))
+    return tuple(lines)
+
+
+def _zero3_lines(job: Job, book: Book) -> tuple[Line, ...]:
+    lines = [
+        book.line(Part.GATHERED, "zero3.live"),
+        book.line(Part.GRADIENTS, "zero3.module_gradients"),
+        book.line(Part.BUCKETS, "zero_buckets"),
+    ]
+    if job.params_on is Place.GPU:
+        lines.append(book.line(Part.WEIGHTS, "zero3.weights"))
+    if job.optimizer_on is Place.GPU:
+        lines += [
+            book.line(Part.GRADIENTS, "zero3.gradients"),
+            book.line(Part.GRADIENTS, "zero3.step_gradients"),
+            book.line(Part.MASTER, "zero3.master"),
+            book.line(Part.OPTIMIZER, "zero3.optimizer"),
+        ]
+    return tuple(lines)
+
+
+def _fsdp_lines(job: Job, book: Book) -> tuple[Line, ...]:
+    lines = [book.line(Part.GATHERED, "fsdp.units")]
+    if job.strategy is Strategy.FSDP_GRAD_OP:
+        lines.append(book.line(Part.GATHERED, "fsdp.unsharded"))
+    if job.params_on is Place.GPU:
+        lines += [
+            book.line(Part.WEIGHTS, "fsdp.weights"),
+            book.line(Part.GRADIENTS, "fsdp.gradients"),
+            book.line(Part.OPTIMIZER, "fsdp.optimizer"),
+            book.line(Part.TRANSIENT, "fsdp.step_temporaries"),
+        ]
+    return tuple(lines)
+
+
+def _ddp_lines(job: Job, book: Book) -> tuple[Line, ...]:
+    lines = [
+        book.line(Part.WEIGHTS, "ddp.weights"),
+        book.line(Part.GRADIENTS, "ddp.gradients"),
+        book.line(Part.OPTIMIZER, "ddp.optimizer"),
+        book.line(Part.TRANSIENT, "ddp.step_temporaries"),
+    ]
+    if job.keeps_masters:
+        lines.append(book.line(Part.GATHERED, "ddp.autocast_cache"))
+    return tuple(lines)
+
+
+_STATES: Mapping[Strategy, Callable[[Job, Book], tuple[Line, ...]]] = {
+    Strategy.DDP: _ddp_lines,
+    Strategy.ZERO1: _zero12_lines,
+    Strategy.ZERO2: _zero12_lines,
+    Strategy.ZERO3: _zero3_lines,
+    Strategy.FSDP_FULL: _fsdp_lines,
+    Strategy.FSDP_GRAD_OP: _fsdp_lines,
+    Strategy.FSDP_HYBRID: _fsdp_lines,
+}
+
+
+def _init_lines(job: Job, book: Book, flattens_on_host: bool) -> tuple[Line, ...]:
+    """Copies that only exist while the engine is set up."""
+    if not job.strategy.is_deepspeed:
+        return ()
+    keeps_states = job.optimizer_on is Place.GPU
+    if job.strategy is Strategy.ZERO3:
+        lines = [book.line(Part.TRANSIENT, "zero3_init.master")] if keeps_states else []
+        if not job.zero.zero_init:
+            lines.append(book.line(Part.TRANSIENT, "zero3_no_zero_init.gpu"))
+        return tuple(lines)
+    lines = [book.line(Part.MASTER, "zero12_init.master")] if keeps_states else []
+    if not flattens_on_host:
+        lines.append(book.line(Part.TRANSIENT, "zero12_init.flatten"))
+    return tuple(lines)
+
+
+def _save_lines(job: Job, book: Book) -> tuple[Line, ...]:
+    if job.strategy is Strategy.ZERO3 and job.save in {SaveMode.TRAINER, SaveMode.HALF}:
+        if job.zero.gathers_on_save:
+            return (book.line(Part.TRANSIENT, "hf_trainer_deepspeed_zero3_gather.gpu_transient"),)
+        return ()
+    if job.strategy.is_fsdp:
+        return (book.line(Part.TRANSIENT, "fsdp.units"),)
+    return ()
+
+
+def _with_overheads(job: Job, book: Book, lines: tuple[Line, ...]) -> Stack:
+    """The lines with what the driver, NCCL and the allocator take beside tensors."""
+    overheads = [book.line(Part.CONTEXT, "cuda_context")]
+    if job.gpus > 1:
+        overheads.append(book.line(Part.NCCL, "nccl_per_communicator_observed"))
+        if job.strategy is Strategy.DDP:
+            overheads.append(_bucket_copy(book))
+    stack = Stack(tuple(line for line in lines if line.amount.high > 0))
+    return stack.plus(*overheads, _fragmentation(book, stack))
+
+
+def _bucket_copy(book: Book) -> Line:
+    """DDP's second copy of all gradients."""
+    return book.line(Part.BUCKETS, "ddp_bucket_copy")
+
+
+def _fragmentation(book: Book, stack: Stack) -> Line:
+    formula = book.table.formula("fragmentation")
+    total = stack.total
+    likely = formula.evaluate({"allocated": total.likely})
+    high = formula.evaluate({"allocated": total.high})
+    amount = Amount(0.0, likely.likely, high.high)
+    return Line(Part.FRAGMENTATION, formula.id, amount, formula.what, is_firm=False)

@@ -1,0 +1,152 @@
+"""Host memory of one node: processes, offloaded states, loading and setting up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from envguard.matrix.memory_table import Amount
+from envguard.memory.job import Place, Strategy
+from envguard.memory.lines import Line, Part, Stack
+from envguard.memory.save import resume_lines, save_lines
+
+if TYPE_CHECKING:
+    from envguard.memory.job import Job
+    from envguard.memory.lines import Book
+
+
+@dataclass(frozen=True, slots=True)
+class HostPhases:
+    """One stack a phase, for the busiest node."""
+
+    load: Stack
+    init: Stack
+    step: Stack
+    save: Stack
+    resume: Stack
+
+
+def plan_host(job: Job, book: Book, *, flattens_on_host: bool) -> HostPhases:
+    """The memory of one node in every phase.
+
+    Args:
+        job: The job.
+        book: Its formulas.
+        flattens_on_host: ZeRO-1 and -2 make their flat copy of the weights on the host.
+    """
+    ranks = float(job.ranks_per_node)
+    processes = book.line(Part.BASELINE, "host_baseline.per_rank", per=ranks)
+    offloaded = _offload_lines(job, book, ranks)
+    kept = _kept_after_load(job, book, ranks)
+    setup = _init_lines(job, book, ranks, flattens_on_host=flattens_on_host)
+    return HostPhases(
+        load=_stack(processes, *_load_lines(job, book, ranks)),
+        init=_stack(processes, *kept, *_without_states(offloaded), *setup),
+        step=_stack(processes, *offloaded),
+        save=_stack(processes, *offloaded, *save_lines(job, book)),
+        resume=_stack(processes, *offloaded, *resume_lines(job, book)),
+    )
+
+
+def _stack(*lines: Line) -> Stack:
+    return Stack(tuple(line for line in lines if line.amount.high > 0))
+
+
+def _load_lines(job: Job, book: Book, ranks: float) -> tuple[Line, ...]:
+    """Reading the checkpoint: mapped by transformers 5, copied by every rank before it."""
+    cache = book.line(Part.FILE_CACHE, "from_pretrained_v5_checkpoint_dtype.filecache")
+    cache = replace(cache, is_reclaimable=True)
+    if _loads_sharded(job):
+        lines = (book.line(Part.LOADING, "hf_zero3_init.anon", per=ranks),)
+    elif job.versions.transformers.major >= 5:
+        name = "from_pretrained_v5_checkpoint_dtype.anon"
+        lines = (book.line(Part.LOADING, name, per=ranks),)
+    else:
+        peak = book.line(Part.LOADING, "from_pretrained_v4_default.peak", per=ranks)
+        lines = (_as_low_as(peak, book.line(Part.LOADING, "from_pretrained_16bit_v4", per=ranks)),)
+    return (*lines, cache)
+
+
+def _loads_sharded(job: Job) -> bool:
+    return job.strategy is Strategy.ZERO3 and job.zero.zero_init
+
+
+def _as_low_as(line: Line, other: Line) -> Line:
+    """The line with the other's amount as its lower end: the 16-bit dtype may be asked for."""
+    amount = Amount(min(line.amount.low, other.amount.low), line.amount.likely, line.amount.high)
+    return replace(line, amount=amount)
+
+
+def _kept_after_load(job: Job, book: Book, ranks: float) -> tuple[Line, ...]:
+    """Weights that stay on the host until the engine has taken them over."""
+    if _loads_sharded(job) or job.versions.transformers.major >= 5:
+        return ()
+    kept = book.line(Part.LOADING, "from_pretrained_v4_default.anon", per=ranks)
+    return (_as_low_as(kept, book.line(Part.LOADING, "from_pretrained_16bit_v4", per=ranks)),)
+
+
+def _init_lines(job: Job, book: Book, ranks: float, *, flattens_on_host: bool) -> tuple[Line, ...]:
+    if job.strategy in {Strategy.ZERO1, Strategy.ZERO2} and flattens_on_host:
+        return (book.line(Part.TRANSIENT, "zero12_init.flatten_on_host", per=ranks),)
+    if job.strategy is Strategy.ZERO3 and job.optimizer_on is Place.CPU:
+        return (book.line(Part.TRANSIENT, "zero3_offload.conversion", per=ranks),)
+    # transformers 5 trains with FSDP2, whose weights accelerate turns into fp32 on the host
+    is_upcast = job.keeps_masters and job.quantized is None
+    if job.strategy.is_fsdp and is_upcast and job.versions.transformers.major >= 5:
+        return (book.line(Part.LOADING, "fsdp2_upcast_on_host", per=ranks),)
+    return ()
+
+
+def _offload_lines(job: Job, book: Book, ranks: float) -> tuple[Line, ...]:
+    """States that live on the host; a paged optimizer's may."""
+    names: list[str] = []
+    match job.strategy:
+        case Strategy.ZERO1 | Strategy.ZERO2:
+            names = _zero12_offload(job)
+        case Strategy.ZERO3:
+            names = _zero3_offload(job)
+        case Strategy.FSDP_FULL | Strategy.FSDP_GRAD_OP | Strategy.FSDP_HYBRID:
+            names = ["fsdp_offload.states"] if job.params_on is Place.CPU else []
+        case Strategy.DDP:
+            pass
+    if job.optimizer.is_paged and job.optimizer_on is Place.GPU:
+        names.append("optimizer.paged_on_host")
+    return tuple(book.line(Part.OFFLOADED, name, per=ranks) for name in names)
+
+
+def _zero12_offload(job: Job) -> list[str]:
+    match job.optimizer_on:
+        case Place.GPU:
+            return []
+        case Place.NVME:
+            return ["nvme.optimizer_buffers"]
+        case Place.CPU:
+            parts = ("master", "gradients", "staging", "optimizer", "largest")
+            return [f"zero12_offload.{part}" for part in parts]
+
+
+def _zero3_offload(job: Job) -> list[str]:
+    names: list[str] = []
+    match job.params_on:
+        case Place.CPU:
+            names.append("zero3_offload.weights")
+            if job.zero.zero_init and job.zero.pins_memory:
+                names.append("zero3_offload.init_partitions")
+        case Place.NVME:
+            names.append("nvme.param_buffers")
+        case Place.GPU:
+            pass
+    match job.optimizer_on:
+        case Place.CPU:
+            parts = ("master", "step_gradients", "gradients", "optimizer")
+            names += [f"zero3_offload.{part}" for part in parts]
+        case Place.NVME:
+            names += ["nvme.optimizer_buffers", "zero3_offload.gradients"]
+        case Place.GPU:
+            pass
+    return names
+
+
+def _without_states(lines: tuple[Line, ...]) -> tuple[Line, ...]:
+    """What is allocated at once; optimizer states are made in the first step."""
+    return tuple(line for line in lines if not line.formula.endswith(".optimizer"))

@@ -1,0 +1,234 @@
+"""A training job: everything that its memory depends on, the machine apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from packaging.version import Version
+
+from envguard.memory.shape import ModelShape
+
+
+class Strategy(Enum):
+    """How states are spread over GPUs."""
+
+    DDP = "ddp"
+    ZERO1 = "zero1"
+    ZERO2 = "zero2"
+    ZERO3 = "zero3"
+    FSDP_FULL = "fsdp-full"
+    FSDP_GRAD_OP = "fsdp-grad-op"
+    FSDP_HYBRID = "fsdp-hybrid"
+
+    @property
+    def is_deepspeed(self) -> bool:
+        """ZeRO of DeepSpeed."""
+        return self in {Strategy.ZERO1, Strategy.ZERO2, Strategy.ZERO3}
+
+    @property
+    def is_fsdp(self) -> bool:
+        """FSDP of torch."""
+        return self in {Strategy.FSDP_FULL, Strategy.FSDP_GRAD_OP, Strategy.FSDP_HYBRID}
+
+
+class Place(Enum):
+    """Where a part of the states lives."""
+
+    GPU = "gpu"
+    CPU = "cpu"
+    NVME = "nvme"
+
+
+class Precision(Enum):
+    """Arithmetic of the forward and backward pass; all but the last two keep fp32 masters."""
+
+    BF16 = "bf16"
+    FP16 = "fp16"
+    FP32 = "fp32"
+    PURE_BF16 = "pure-bf16"
+
+
+class Optimizer(Enum):
+    """Optimizers, under transformers' names where it has one."""
+
+    ADAMW = "adamw"
+    ADAMW_FOREACH = "adamw-foreach"
+    ADAMW_SINGLE = "adamw-single"
+    ADAMW_8BIT = "adamw-8bit"
+    PAGED_ADAMW = "paged-adamw"
+    PAGED_ADAMW_8BIT = "paged-adamw-8bit"
+    ADAFACTOR = "adafactor"
+    LION = "lion"
+    LION_8BIT = "lion-8bit"
+    SGD = "sgd"
+    SGD_MOMENTUM = "sgd-momentum"
+    MUON = "muon"
+
+    @property
+    def is_paged(self) -> bool:
+        """States may move to the host when the GPU is full."""
+        return self in {Optimizer.PAGED_ADAMW, Optimizer.PAGED_ADAMW_8BIT}
+
+
+class Recompute(Enum):
+    """How much of the forward pass is computed again in the backward pass."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    FULL = "full"
+
+
+class Attention(Enum):
+    """Attention kernels."""
+
+    EAGER = "eager"
+    SDPA = "sdpa"
+    FLASH = "flash"
+
+
+class SaveMode(Enum):
+    """What is written at a checkpoint, and by whom."""
+
+    TRAINER = "trainer"
+    FULL = "full"
+    HALF = "16bit"
+    SHARDED = "sharded"
+    DCP_ASYNC = "dcp-async"
+
+
+class Quantized(Enum):
+    """How frozen weights are stored."""
+
+    NF4 = "nf4"
+    NF4_DOUBLE = "nf4-double"
+    INT8 = "int8"
+
+
+@dataclass(frozen=True, slots=True)
+class Lora:
+    """Low-rank adapters.
+
+    Args:
+        rank: Their rank.
+        covers_all: All linear layers; otherwise queries and values only.
+    """
+
+    rank: int
+    covers_all: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Framework releases whose behaviour differs."""
+
+    deepspeed: Version
+    transformers: Version
+    torch: Version
+    safetensors: Version
+    accelerate: Version
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroSettings:
+    """DeepSpeed's buffers and switches; sizes in elements.
+
+    Args:
+        reduce_bucket: Gradients reduced at a time.
+        allgather_bucket: Parameters gathered at a time in stage 1 and 2.
+        prefetch_bucket: Parameters fetched ahead in stage 3.
+        max_live: Parameters kept gathered in stage 3.
+        persistence: Parameters below this size are never sharded in stage 3.
+        sub_group: Tile of the optimizer step in stage 3.
+        overlap_comm: Reduction overlaps the backward pass; None is DeepSpeed's own choice.
+        pins_memory: Offload buffers are page-locked.
+        gathers_on_save: stage3_gather_16bit_weights_on_model_save.
+        zero_init: The model is built sharded (zero.Init) in stage 3.
+    """
+
+    reduce_bucket: int = 500_000_000
+    allgather_bucket: int = 500_000_000
+    prefetch_bucket: int = 50_000_000
+    max_live: int = 1_000_000_000
+    persistence: int = 100_000
+    sub_group: int = 1_000_000_000
+    overlap_comm: bool | None = None
+    pins_memory: bool = True
+    gathers_on_save: bool = True
+    zero_init: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A training job.
+
+    Args:
+        shape: The model.
+        strategy: How states are spread.
+        gpus: All GPUs of the job.
+        nodes: Machines that they stand in, each with as many.
+        precision: Arithmetic.
+        optimizer: The optimizer.
+        optimizer_on: Where optimizer states and master weights live.
+        params_on: Where weights live between uses.
+        micro_batch: Samples of one GPU at a time.
+        seq_len: Tokens of a sample.
+        recompute: Activation checkpointing.
+        is_recompute_stated: It was stated, not assumed.
+        attention: Attention kernels.
+        has_fused_loss: The loss never holds all logits.
+        lora: Adapters; None trains all weights.
+        quantized: Storage of the frozen weights.
+        save: How checkpoints are written.
+        fsdp_sharded: HF's FSDP writes sharded state dicts (``state_dict_type``).
+        resumes: The job starts from a checkpoint.
+        zero: DeepSpeed's settings.
+        versions: Framework releases.
+    """
+
+    shape: ModelShape
+    strategy: Strategy
+    versions: Versions
+    gpus: int = 1
+    nodes: int = 1
+    precision: Precision = Precision.BF16
+    optimizer: Optimizer = Optimizer.ADAMW
+    optimizer_on: Place = Place.GPU
+    params_on: Place = Place.GPU
+    micro_batch: int = 1
+    seq_len: int = 1024
+    recompute: Recompute = Recompute.NONE
+    is_recompute_stated: bool = False
+    attention: Attention = Attention.SDPA
+    has_fused_loss: bool = False
+    lora: Lora | None = None
+    quantized: Quantized | None = None
+    save: SaveMode = SaveMode.TRAINER
+    fsdp_sharded: bool = False
+    resumes: bool = False
+    zero: ZeroSettings = field(default_factory=ZeroSettings)
+
+    @property
+    def ranks_per_node(self) -> int:
+        """GPUs, and so processes, of one node."""
+        return self.gpus // self.nodes
+
+    @property
+    def shards(self) -> int:
+        """Over how many GPUs optimizer states are spread."""
+        if self.strategy is Strategy.DDP:
+            return 1
+        return self.ranks_per_node if self.strategy is Strategy.FSDP_HYBRID else self.gpus
+
+    @property
+    def trainable(self) -> int:
+        """Parameters that are trained."""
+        if self.lora is None:
+            return self.shape.params
+        sides = self.shape.lora_all if self.lora.covers_all else self.shape.lora_qv
+        return self.lora.rank * sides
+
+    @property
+    def keeps_masters(self) -> bool:
+        """Weights are also kept in fp32."""
+        return self.precision in {Precision.BF16, Precision.FP16}

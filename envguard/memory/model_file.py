@@ -1,0 +1,160 @@
+"""Reads --model: a Hugging Face config.json, or the index of a safetensors checkpoint."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from envguard.errors import DocumentError, InputError
+from envguard.facts.facts import decode_json
+from envguard.memory.config_fields import ConfigFields
+from envguard.memory.decoder import UNKNOWN_SPREAD, Counted, count_decoder
+from envguard.memory.encoder_decoder import ENCODER_DECODER_TYPES, count_encoder_decoder
+from envguard.memory.guess import guess_shape
+from envguard.memory.shape import ModelShape
+from envguard.memory.vision import count_vision, estimate_vision
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envguard.matrix.memory_table import MemoryTable
+
+_SIZE_LIMIT = 64 * 1024 * 1024
+_LAYER = re.compile(r"\.(?:layers|h|blocks?)\.([0-9]{1,5})\.")
+# Vision-language configurations whose text fields stand at the top level.
+_FLAT_TEXT = {"qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2"}
+
+
+def load_model(path: Path, table: MemoryTable) -> ModelShape:
+    """Read a model description.
+
+    Args:
+        path: A config.json, a ``*.safetensors.index.json``, or a folder with a config.json.
+        table: For the widths of a model of which only the size is known.
+
+    Raises:
+        InputError: Unreadable, too large, or without the fields that a count needs.
+    """
+    target = path / "config.json" if path.is_dir() else path
+    document = read_json_object(target)
+    if "weight_map" in document:
+        return _from_index(document, target, table)
+    return count_model(document, str(target))
+
+
+def read_json_object(path: Path) -> dict[str, object]:
+    """Decode a JSON file that must hold an object.
+
+    Raises:
+        InputError: Unreadable, larger than 64 MiB, not JSON, or something else than an object.
+    """
+    try:
+        size = path.stat().st_size
+        if size > _SIZE_LIMIT:
+            raise InputError(f"{path}: {size} bytes is more than 64 MiB, no configuration is")
+        text = path.read_text(encoding="utf-8")
+    except OSError as err:
+        raise InputError(f"{path}: cannot be read: {err.strerror or err}") from err
+    except UnicodeDecodeError as err:
+        raise InputError(f"{path}: is not UTF-8 text: {err.reason}") from err
+    document = decode_json(text, str(path))
+    if not isinstance(document, dict):
+        raise DocumentError(f"{path}: expected a JSON object")
+    return document
+
+
+def count_model(document: dict[str, object], where: str) -> ModelShape:
+    """Count a model from its decoded config.json.
+
+    Raises:
+        DocumentError: A field that the count needs is missing or absurd; the message names it.
+    """
+    fields = ConfigFields(document, where)
+    model_type = fields.text("model_type")
+    if model_type in ENCODER_DECODER_TYPES:
+        shape = count_encoder_decoder(fields, model_type)
+        return replace(shape, fields=tuple(fields.used))
+    text = fields.inner("text_config")
+    if text is None and "vision_config" in document and model_type not in _FLAT_TEXT:
+        text = fields.inner("llm_config") or fields.inner("language_config")
+    text_type = (text.text("model_type") if text else "") or _FLAT_TEXT.get(model_type, model_type)
+    is_tied = None  # of a model in parts, the outer object says whether the head is tied
+    if text is not None and fields.has("tie_word_embeddings"):
+        is_tied = fields.flag("tie_word_embeddings", default=False)
+    counted = count_decoder(text or fields, text_type, is_tied=is_tied)
+    shape = _shape(counted, model_type or text_type or "unnamed architecture")
+    shape = _add_vision(shape, fields, model_type, is_known=counted.is_known)
+    return replace(shape, fields=tuple(fields.used))
+
+
+def _shape(counted: Counted, name: str) -> ModelShape:
+    return ModelShape(
+        name=name,
+        params=counted.params,
+        largest_module=counted.largest_module,
+        layer_params=counted.layer,
+        hidden=counted.hidden,
+        ffn=counted.ffn,
+        layers=counted.layers,
+        heads=counted.heads,
+        kv_heads=counted.kv_heads,
+        vocab=counted.vocab,
+        kept_params=counted.kept,
+        lora_all=counted.lora_all,
+        lora_qv=counted.lora_qv,
+        is_gated=counted.family.is_gated,
+    )
+
+
+def _add_vision(
+    shape: ModelShape, fields: ConfigFields, model_type: str, *, is_known: bool
+) -> ModelShape:
+    notes: list[str] = []
+    spread = 1.0
+    if not is_known:
+        spread = UNKNOWN_SPREAD
+        notes.append(
+            f"architecture {shape.name!r} is not known: counted as a Llama-like decoder from the "
+            "fields listed, so the range is widened"
+        )
+    vision = count_vision(fields, model_type, shape.hidden)
+    inner = fields.inner("vision_config")
+    if vision is None and inner is not None:
+        vision = estimate_vision(inner)
+        spread = UNKNOWN_SPREAD
+        notes.append("the image encoder is counted as a plain vision transformer")
+    if vision is None:
+        return replace(shape, spread=spread, notes=tuple(notes))
+    return replace(
+        shape,
+        params=shape.params + vision.params,
+        vision=vision,
+        spread=spread,
+        notes=tuple(notes),
+    )
+
+
+def _from_index(document: dict[str, object], path: Path, table: MemoryTable) -> ModelShape:
+    """A checkpoint's index: its total, and the names of its tensors."""
+    metadata, names = document.get("metadata"), document["weight_map"]
+    if not isinstance(names, dict) or not names:
+        raise DocumentError(f"{path}: weight_map: expected an object of tensor names")
+    if not isinstance(metadata, dict):
+        raise DocumentError(f"{path}: metadata: is missing")
+    params, note = _total(metadata, path)
+    layers = {int(found[1]) for name in names if (found := _LAYER.search(str(name)))}
+    shape = guess_shape(params, table, layers=len(layers) or None)
+    used = ("metadata", "weight_map")
+    return replace(shape, fields=used, notes=(*shape.notes, *note))
+
+
+def _total(metadata: dict[str, object], path: Path) -> tuple[int, tuple[str, ...]]:
+    counted = metadata.get("total_parameters")
+    if type(counted) is int and counted > 0:
+        return counted, ()
+    size = metadata.get("total_size")
+    if type(size) not in {int, float} or not isinstance(size, int | float) or size <= 0:
+        raise DocumentError(f"{path}: metadata.total_size: expected a positive number of bytes")
+    note = f"{path.name} states bytes only: its tensors are taken to be of 2 bytes an element"
+    return int(size) // 2, (note,)
