@@ -54,12 +54,12 @@ def import_torch(process: Process, folder: str, site_folders: tuple[Path, ...]) 
     opened = tuple(step for step in steps if step is not None)
     found = [check_linking(process, step, folder) for step in opened]
     problems = {
-        (problem.needed_by, problem.fault, problem.name): problem
-        for linking in found
-        for problem in linking.problems
+        (problem.fault, problem.name): problem
+        for linking in reversed(found)  # the first step that meets a problem is the one to name
+        for problem in reversed(linking.problems)
     }
     gaps = tuple(gap for linking in found for gap in linking.gaps)
-    return TorchProcess(process, Linking(tuple(problems.values()), gaps), opened)
+    return TorchProcess(process, Linking(tuple(reversed(problems.values())), gaps), opened)
 
 
 def _packaged_libraries(site_folders: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
