@@ -58,6 +58,7 @@ class Mismatch(Enum):
     """What happens beside a torch that the compiled code was not built for."""
 
     IMPORT = "import"
+    NO_KERNELS = "no-kernels"
     DEGRADED = "degraded"
     ABORT = "abort"
 

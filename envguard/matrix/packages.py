@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -107,6 +108,19 @@ class PackageTable:
         rows = (row for row in self.document.rows("prebuilt") if row.data.get("version") == text)
         row = next(rows, None)
         return read_prebuilt(row) if row else None
+
+    def has_seen_wheel(self, version: Version, torch: Version, cuda_major: int | None) -> bool:
+        """Whether a wheel beyond the build matrix was seen for a torch minor and CUDA major."""
+        series = re.escape(".".join(map(str, torch.release[:2])))
+        start = re.escape(f"-{version.public}+cu")
+        pattern = re.compile(
+            rf"{start}([0-9]+)torch(?:{{[^}}]*\b{series}\b[^}}]*}}|{series})cxx11abi"
+        )
+        for row in rows_of(self.document, "seen"):
+            match = pattern.search(row.text("file"))
+            if match and row.text("status") == "seen" and cuda_major in {None, int(match[1][:2])}:
+                return True
+        return False
 
     def versions_admitting(self, package: str, version: Version) -> tuple[PackageRelease, ...]:
         """The releases, oldest first, whose requirement on a package admits its release.

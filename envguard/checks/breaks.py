@@ -1,0 +1,219 @@
+"""The breaks family: combinations in the table of known breaks, one finding for each that holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from envguard.checks.companions import known_versions
+from envguard.checks.installed import is_pinned_only, judged_torch, lists_everything
+from envguard.checks.remedies import install_remedy, pins_of
+from envguard.facts.environment import Accelerator
+from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.matrix.package_rows import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from packaging.specifiers import SpecifierSet
+
+    from envguard.checks.context import CheckOptions
+    from envguard.facts.facts import Facts
+    from envguard.matrix.breaks import Break
+    from envguard.matrix.loader import Matrix
+
+_CODES = {
+    Scope.IMPORT: "BRK001",
+    Scope.OP_BUILD: "BRK002",
+    Scope.EXTENSION_BUILD: "BRK003",
+    Scope.CHECKPOINT_LOAD: "BRK004",
+    Scope.RESOLVER: "BRK005",
+    Scope.RUNTIME: "BRK006",
+    Scope.COMPILE: "BRK007",
+    Scope.INFERENCE: "BRK008",
+    Scope.NUMPY_INTEROP: "BRK009",
+    Scope.COVERAGE: "BRK010",
+    Scope.LAUNCHER: "BRK011",
+    Scope.USER_CODE: "BRK012",
+    Scope.INSTALL: "BRK013",
+    Scope.FEATURE: "BRK014",
+}
+# What a program that uses the package cannot do without.
+_FATAL = frozenset({Scope.IMPORT, Scope.RUNTIME, Scope.NUMPY_INTEROP})
+_FACTS = frozenset({"torch_cuda", "python", "cuda_toolkit"})
+
+
+def check_breaks(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
+    """Every row of the table whose conditions all hold."""
+    versions = condition_values(facts)
+    if not versions:
+        return
+    names = {*versions, "platform"} if facts.machine.host.platform else versions.keys()
+    for row in matrix.breaks.about(names):
+        if not row.handled_by and holds(row, versions, facts):
+            yield _finding(row, versions, facts)
+
+
+def condition_values(facts: Facts) -> dict[str, Version]:
+    """What the conditions of breaks are about, as far as known."""
+    versions = known_versions(facts)
+    if not versions:
+        return {}
+    torch = judged_torch(facts)
+    if torch is not None and torch.accelerator is Accelerator.CUDA and torch.cuda is not None:
+        versions["torch_cuda"] = Version(str(torch.cuda))
+    interpreter = facts.environment.interpreter if facts.environment else None
+    if interpreter is not None and interpreter.version is not None:
+        versions["python"] = interpreter.version
+    if facts.machine.toolkit.nvcc is not None:
+        versions["cuda_toolkit"] = Version(str(facts.machine.toolkit.nvcc))
+    return versions
+
+
+def holds(row: Break, versions: Mapping[str, Version], facts: Facts) -> bool:
+    """Whether every condition of a break holds, as far as facts can say."""
+    platform = facts.machine.host.platform
+    if row.platform and (platform is None or platform.system.value != row.platform):
+        return False
+    if not all(_admits(bound, versions[name], name) for name, bound in row.when.items()):
+        return False
+    if row.any_of and not _subjects(row, versions):
+        return False
+    return not row.predicate or decide(row.predicate, facts)
+
+
+def _admits(bound: SpecifierSet, version: Version, name: str) -> bool:
+    if name == "python" and len(version.release) < 3:
+        version = Version(f"{version.major}.{version.minor}.0")
+    return bound.contains(version.public, prereleases=True)
+
+
+def _subjects(row: Break, versions: Mapping[str, Version]) -> tuple[str, ...]:
+    """The distributions that a break with alternatives is about here."""
+    return tuple(
+        name
+        for name, bound in row.any_of.items()
+        if name in versions and _admits(bound, versions[name], name)
+    )
+
+
+def decide(predicate: str, facts: Facts) -> bool:
+    """Whether a named condition is known to hold; what is not known does not hold.
+
+    Args:
+        predicate: Its name in the table.
+        facts: What is known.
+    """
+    environment = facts.environment
+    toolkit = facts.machine.toolkit.nvcc
+    torch = environment.torch if environment else None
+    if predicate == "no-setuptools":
+        missing = environment is not None and environment.distribution("setuptools") is None
+        return missing and lists_everything(facts)
+    if predicate == "no-pkg-resources":
+        return (
+            environment is not None
+            and lists_everything(facts)
+            and not (
+                environment.distribution("setuptools") or environment.distribution("packaging")
+            )
+        )
+    if predicate == "toolkit-minor-differs":
+        cuda = torch.cuda if torch else None
+        return toolkit is not None and cuda is not None and toolkit != cuda
+    return False
+
+
+def _finding(row: Break, versions: Mapping[str, Version], facts: Facts) -> Finding:
+    package = _about(row, versions)
+    environment = facts.environment
+    distribution = environment.distribution(package) if environment else None
+    return Finding(
+        code=_CODES[row.scope],
+        cause=row.cause,
+        status=_status(row, versions, facts),
+        title=_title(row, versions),
+        detail=_detail(row, versions),
+        package=package,
+        evidence=_evidence(row, versions),
+        remedy=_remedy(row, facts),
+        source=row.provenance.source,
+        line=distribution.line if distribution else None,
+    )
+
+
+def _about(row: Break, versions: Mapping[str, Version]) -> str:
+    """The distribution that a break is about: the first of its conditions that is one."""
+    names = (*_subjects(row, versions), *(name for name in row.when if name not in _FACTS))
+    return names[0]
+
+
+def _status(row: Break, versions: Mapping[str, Version], facts: Facts) -> Status:
+    """How grave a break is.
+
+    Only what keeps a program from starting, or from doing anything with the package, fails, and
+    only on firm ground. A break of something that has to be switched on does not count: whether
+    it is cannot be seen. A declared conflict was overruled where it is installed all the same.
+    """
+    if row.scope is Scope.COVERAGE:
+        return Status.OK
+    if row.feature:
+        return Status.SKIP
+    if row.scope is Scope.INSTALL and not is_pinned_only(facts):
+        return Status.WARN
+    if row.beside and row.beside not in versions:
+        return Status.WARN
+    firm = row.provenance.is_firm
+    return Status.FAIL if row.scope in _FATAL and firm else Status.WARN
+
+
+def _title(row: Break, versions: Mapping[str, Version]) -> str:
+    names = [*_subjects(row, versions), *row.when]
+    found = ", ".join(
+        f"{_spoken(name)} {versions[name]}" for name in dict.fromkeys(names) if name in versions
+    )
+    return f"{found}: {row.title}" if found else row.title
+
+
+def _spoken(name: str) -> str:
+    return {"torch_cuda": "torch's CUDA", "python": "Python", "cuda_toolkit": "nvcc"}.get(
+        name, name
+    )
+
+
+def _detail(row: Break, versions: Mapping[str, Version]) -> str:
+    said = row.text
+    if row.feature:
+        said = f"Only where {row.feature} is used. {said}"
+    if row.beside and row.beside not in versions:
+        said = f"Only together with {row.beside}, which is not listed. {said}"
+    if row.provenance.note:
+        said = f"{said} {row.provenance.note}"
+    return said
+
+
+def _evidence(row: Break, versions: Mapping[str, Version]) -> tuple[Evidence, ...]:
+    names = (*_subjects(row, versions), *row.when)
+    facts = {
+        "torch_cuda": "torch.cuda",
+        "python": "interpreter.version",
+        "cuda_toolkit": "toolkit.nvcc",
+    }
+    return tuple(
+        Evidence(facts.get(name, f"distribution[{name}].version"), str(versions[name]), "metadata")
+        for name in dict.fromkeys(names)
+        if name in versions
+    )
+
+
+def _remedy(row: Break, facts: Facts) -> Remedy | None:
+    if not row.fix:
+        return Remedy(row.workaround) if row.workaround else None
+    pins = pins_of(row.fix)
+    parts = [f"install {', '.join(pins)}"]
+    if row.alternative:
+        parts.append(f"install {', '.join(pins_of(row.alternative))}")
+    if row.workaround:
+        parts.append(row.workaround)
+    return install_remedy(facts.environment, pins, text="; or ".join(parts))

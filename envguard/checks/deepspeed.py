@@ -1,0 +1,338 @@
+"""The DeepSpeed family: the toolkit and compilers that its ops are built with on first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envguard.checks.context import CheckOptions, origin_of, torch_evidence, torch_words
+from envguard.checks.installed import is_pinned_only, judged_torch, lists_everything, packages_of
+from envguard.checks.remedies import install_remedy, pins_of
+from envguard.facts.environment import Accelerator, BuildOrigin
+from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.gaps import GapReason
+from envguard.facts.machine import OperatingSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from packaging.version import Version
+
+    from envguard.checks.installed import Package
+    from envguard.facts.environment import TorchBuild
+    from envguard.facts.facts import Facts
+    from envguard.facts.versions import CudaVersion
+    from envguard.matrix.deepspeed import DeepspeedRelease
+    from envguard.matrix.loader import Matrix
+
+_SKIP = "DS_SKIP_CUDA_CHECK"
+_FIRST_TO_IMPORT_WITHOUT = "ds-import-needs-toolkit"
+
+
+def deepspeed_of(facts: Facts, matrix: Matrix) -> Package | None:
+    """DeepSpeed among the distributions, or None."""
+    environment = facts.environment
+    if environment is None or environment.distribution("deepspeed") is None:
+        return None
+    return next((p for p in packages_of(facts, matrix) if p.name == "deepspeed"), None)
+
+
+def _cuda_torch(facts: Facts) -> tuple[TorchBuild, CudaVersion] | None:
+    torch = facts.environment.torch if facts.environment else None
+    if torch is None or torch.accelerator is not Accelerator.CUDA or torch.cuda is None:
+        return None
+    return torch, torch.cuda
+
+
+def check_toolkit(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
+    """Nvcc against torch's CUDA, as DeepSpeed compares them before it builds an op."""
+    package, build = deepspeed_of(facts, matrix), _cuda_torch(facts)
+    if package is None or build is None:
+        return
+    torch, cuda = build
+    nvcc = facts.machine.toolkit.nvcc
+    if nvcc is None:
+        yield from _missing(facts, package, torch, cuda, matrix)
+        return
+    row = matrix.deepspeed.release(package.version)
+    is_firm = row is not None
+    row = row or matrix.deepspeed.newest_before(package.version)
+    if nvcc.major != cuda.major:
+        yield _major_mismatch(facts, package, torch, nvcc, cuda, row)
+    elif row is None or row.may_mix(nvcc, cuda):
+        yield _fits(facts, package, torch, nvcc, cuda, row)
+    else:
+        yield _minor_mismatch(facts, package, torch, nvcc, cuda, row, is_firm=is_firm)
+
+
+def _toolkit_evidence(facts: Facts, nvcc: CudaVersion) -> Evidence:
+    origin = "nvcc" if facts.machine.toolkit.nvcc_path else "stated"
+    return Evidence("toolkit.nvcc", str(nvcc), origin_of(facts, "toolkit.nvcc", origin))
+
+
+def _is_skipping(facts: Facts, row: DeepspeedRelease | None) -> bool:
+    """Whether the comparison is switched off, in releases that look at the variable."""
+    value = facts.machine.variable(_SKIP)
+    return value == "1" and (row is None or row.has_skip_variable)
+
+
+def _major_mismatch(
+    facts: Facts,
+    package: Package,
+    torch: TorchBuild,
+    nvcc: CudaVersion,
+    cuda: CudaVersion,
+    row: DeepspeedRelease | None,
+) -> Finding:
+    skipped = _is_skipping(facts, row)
+    detail = (
+        f"{package.words} builds its ops (FusedAdam, CPUAdam ...) with nvcc on first use, raises "
+        "CUDAMismatchException where the CUDA majors differ, and so does torch's own extension "
+        "builder. import deepspeed works; what is already compiled works too."
+    )
+    if skipped:
+        detail = f"{_SKIP}=1 turns DeepSpeed's comparison off; torch's extension builder still "
+        detail += "refuses, and code that builds all the same may crash."
+    return Finding(
+        code="DSP001",
+        cause="toolkit-major-mismatch",
+        status=Status.WARN if skipped else Status.FAIL,
+        title=f"the CUDA toolkit is {nvcc}, {torch_words(torch)} was built with CUDA {cuda}",
+        detail=detail,
+        package="deepspeed",
+        evidence=(package.evidence, _toolkit_evidence(facts, nvcc), *torch_evidence(torch)),
+        remedy=Remedy(
+            f"install a CUDA {cuda} toolkit and point CUDA_HOME to it, or a torch build for CUDA "
+            f"{nvcc}"
+        ),
+        source=row.provenance.source if row else None,
+        line=package.distribution.line,
+    )
+
+
+def _fits(
+    facts: Facts,
+    package: Package,
+    torch: TorchBuild,
+    nvcc: CudaVersion,
+    cuda: CudaVersion,
+    row: DeepspeedRelease | None,
+) -> Finding:
+    same = nvcc == cuda
+    return Finding(
+        code="DSP000" if same else "DSP002",
+        cause="toolkit-fits" if same else "toolkit-minor-mismatch-ok",
+        status=Status.OK,
+        title=f"the CUDA toolkit {nvcc} builds ops for {torch_words(torch)}"
+        if same
+        else f"the CUDA toolkit is {nvcc} and torch's CUDA {cuda}: DeepSpeed lets these differ",
+        detail="" if same else "It warns and builds; minors of one CUDA major are compatible.",
+        package="deepspeed",
+        evidence=(package.evidence, _toolkit_evidence(facts, nvcc), *torch_evidence(torch)),
+        source=row.provenance.source if row else None,
+    )
+
+
+def _minor_mismatch(
+    facts: Facts,
+    package: Package,
+    torch: TorchBuild,
+    nvcc: CudaVersion,
+    cuda: CudaVersion,
+    row: DeepspeedRelease,
+    *,
+    is_firm: bool,
+) -> Finding:
+    skipped = _is_skipping(facts, row)
+    mixed = ", ".join(str(v) for v in sorted(row.mixes.get(nvcc.major, ())))
+    table = f"its table holds {mixed}" if mixed else f"it has no table for CUDA {nvcc.major}"
+    escape = f", or set {_SKIP}=1" if row.has_skip_variable else ""
+    said = "" if is_firm else f" (as {row.version} does; this release is not recorded)"
+    detail = (
+        f"{package.words} compares the minors too{said}: {table}. Building an op raises "
+        "CUDAMismatchException; import deepspeed works."
+    )
+    if skipped:
+        detail = f"{_SKIP}=1 turns the comparison off; minors of one CUDA major are compatible."
+    return Finding(
+        code="DSP008",
+        cause="toolkit-minor-mismatch",
+        status=Status.OK if skipped else Status.WARN,
+        title=f"the CUDA toolkit is {nvcc} and torch's CUDA {cuda}: DeepSpeed refuses to build ops",
+        detail=detail,
+        package="deepspeed",
+        evidence=(package.evidence, _toolkit_evidence(facts, nvcc), *torch_evidence(torch)),
+        remedy=Remedy(f"install a CUDA {cuda} toolkit{escape}"),
+        source=row.provenance.source,
+        line=package.distribution.line,
+    )
+
+
+def _missing(
+    facts: Facts, package: Package, torch: TorchBuild, cuda: CudaVersion, matrix: Matrix
+) -> Iterator[Finding]:
+    """No nvcc: known from looking for one, or likely from a report in which none answered."""
+    gap = facts.gap("machine.toolkit.nvcc")
+    if gap is None or gap.reason is not GapReason.ABSENT:
+        return
+    row = matrix.breaks.named(_FIRST_TO_IMPORT_WITHOUT)
+    breaks_import = row is not None and all(
+        bound.contains(package.version.public, prereleases=True) for bound in row.when.values()
+    )
+    # collect_env asks for nvcc on PATH only; our own probe looks where torch and DeepSpeed do.
+    is_known = gap.probe == "toolkit"
+    is_fatal = breaks_import and is_known and bool(facts.machine.selected_gpus)
+    doubt = "" if is_known else f" ({gap.probe}: {gap.detail or 'no answer'}; it may lie elsewhere)"
+    happens = (
+        "With a GPU visible import deepspeed raises MissingCUDAException: CUDA_HOME does not exist."
+        if breaks_import
+        else "import deepspeed works; building an op (FusedAdam, CPUAdam ...) raises."
+    )
+    yield Finding(
+        code="DSP003",
+        cause="toolkit-missing",
+        status=Status.FAIL if is_fatal else Status.WARN,
+        title=f"no CUDA toolkit for {package.words} to build its ops with",
+        detail=f"torch's wheel brings runtime libraries and no nvcc{doubt}. {happens}",
+        package="deepspeed",
+        evidence=(
+            package.evidence,
+            Evidence("toolkit.nvcc", "none", gap.probe),
+            *torch_evidence(torch),
+        ),
+        remedy=Remedy(
+            f"install the CUDA {cuda} toolkit and set CUDA_HOME"
+            + (f"; or {', '.join(pins_of(row.fix))}" if row and breaks_import else "")
+        ),
+        source=row.provenance.source if row else None,
+        line=package.distribution.line,
+    )
+
+
+def check_compilers(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
+    """The host compiler and ninja for ops that are built on first use."""
+    package, torch = deepspeed_of(facts, matrix), judged_torch(facts)
+    if package is None or torch is None or torch.version is None:
+        return
+    gcc, nvcc = facts.machine.toolkit.gcc, facts.machine.toolkit.nvcc
+    if gcc is not None and nvcc is not None and torch.accelerator is Accelerator.CUDA:
+        yield from _host_compiler(facts, package, gcc, nvcc, matrix)
+    if gcc is not None:
+        yield from _standard(package, torch, torch.version, gcc, matrix)
+    yield from _ninja(facts, package)
+
+
+def _host_compiler(
+    facts: Facts, package: Package, gcc: Version, nvcc: CudaVersion, matrix: Matrix
+) -> Iterator[Finding]:
+    row = matrix.toolkits.host_compiler(nvcc)
+    if row is None or row.gcc[0] <= gcc.major <= row.gcc[1]:
+        return
+    newer = gcc.major > row.gcc[1]
+    yield Finding(
+        code="DSP004",
+        cause="host-compiler-not-accepted",
+        status=Status.WARN,
+        title=f"nvcc {nvcc} does not accept GCC {gcc}",
+        detail=f"It takes GCC {row.gcc[0]} to {row.gcc[1]}. Ops that are built on first use fail "
+        + ("with 'unsupported GNU version'" if newer else "in the compiler")
+        + "; import deepspeed works.",
+        package="deepspeed",
+        evidence=(
+            package.evidence,
+            Evidence("toolkit.gcc", str(gcc), "gcc"),
+            _toolkit_evidence(facts, nvcc),
+        ),
+        remedy=Remedy(f"install GCC {row.gcc[1]} and set CC and CXX to it"),
+        source=row.provenance.source,
+    )
+
+
+def _standard(
+    package: Package, torch: TorchBuild, version: Version, gcc: Version, matrix: Matrix
+) -> Iterator[Finding]:
+    table = matrix.packages("torch")
+    for row in table.ranges(version) if table else ():
+        if row.gcc_min is not None and gcc.major < row.gcc_min:
+            yield Finding(
+                code="DSP006",
+                cause="compiler-too-old-for-torch",
+                status=Status.WARN,
+                title=f"GCC {gcc} has no C++{row.cxx_min}, which the headers of "
+                f"{torch_words(torch)} demand",
+                detail="Ops that are built on first use fail in torch's headers; import deepspeed "
+                "works.",
+                package="deepspeed",
+                evidence=(
+                    package.evidence,
+                    Evidence("toolkit.gcc", str(gcc), "gcc"),
+                    *torch_evidence(torch),
+                ),
+                remedy=Remedy(f"install GCC {row.gcc_min} or newer and set CC and CXX to it"),
+                source=row.provenance.source,
+            )
+
+
+def _ninja(facts: Facts, package: Package) -> Iterator[Finding]:
+    gap = facts.gap("machine.toolkit.ninja")
+    environment = facts.environment
+    if facts.machine.toolkit.ninja is not None or environment is None or gap is None:
+        return
+    installed = environment.distribution("ninja") is not None
+    if gap.reason is not GapReason.ABSENT or installed or not lists_everything(facts):
+        return
+    yield Finding(
+        code="DSP005",
+        cause="ninja-missing",
+        status=Status.WARN,
+        title="ninja is missing, which builds DeepSpeed's ops",
+        detail="Building an op on first use raises RuntimeError: Ninja is required to load C++ "
+        "extensions; import deepspeed works.",
+        package="deepspeed",
+        evidence=(package.evidence, Evidence("toolkit.ninja", "none", gap.probe)),
+        remedy=install_remedy(environment, ("ninja",)),
+    )
+
+
+def check_windows_build(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
+    """On Windows DeepSpeed compiles its ops while it is installed, which needs torch there."""
+    package = deepspeed_of(facts, matrix)
+    platform = facts.machine.host.platform
+    if package is None or not is_pinned_only(facts) or facts.machine.host.is_wsl:
+        return
+    if platform is None or platform.system is not OperatingSystem.WINDOWS:
+        return
+    row = matrix.deepspeed.release(package.version)
+    if row is None or row.has_windows_wheel or package.distribution.url is not None:
+        return
+    torch = facts.environment.torch if facts.environment else None
+    is_stated = torch is not None and torch.origin in {BuildOrigin.PIN, BuildOrigin.LOCKFILE}
+    cuda = f"CUDA {torch.cuda} " if torch and torch.cuda else "CUDA "
+    yield Finding(
+        code="DSP007",
+        cause="build-isolation",
+        status=Status.FAIL if is_stated else Status.WARN,
+        title=f"{package.words} has no Windows wheel, and its build does not find torch",
+        detail="On Windows its setup compiles the ops while installing. An installer builds it "
+        "apart from the environment: 'Unable to import torch, please visit ...'. With "
+        "--no-build-isolation it needs the CUDA toolkit and Visual Studio's compiler.",
+        package="deepspeed",
+        evidence=(
+            package.evidence,
+            Evidence("host.platform", str(platform), "stated"),
+            *(torch_evidence(torch) if torch else ()),
+        ),
+        remedy=Remedy(
+            f"install torch, the {cuda}toolkit and Visual Studio's C++ build tools first, then "
+            "DeepSpeed without build isolation; or use WSL",
+            (
+                "python",
+                "-m",
+                "pip",
+                "install",
+                "--no-build-isolation",
+                f"deepspeed=={package.version}",
+            ),
+        ),
+        source=row.provenance.source,
+        line=package.distribution.line,
+    )

@@ -1,0 +1,267 @@
+"""The prebuilt family: wheels that name the torch, CUDA and C++ ABI they were built for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from envguard.checks.context import CheckOptions, torch_evidence, torch_words
+from envguard.checks.installed import is_pinned_only, judged_torch, packages_of
+from envguard.checks.remedies import install_command
+from envguard.facts.environment import Accelerator, Manager
+from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.matrix.complete import possible_platforms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envguard.checks.installed import Package
+    from envguard.facts.environment import Distribution, TorchBuild
+    from envguard.facts.facts import Facts
+    from envguard.matrix.loader import Matrix
+
+# 2.7.4.post1+cu12torch2.6cxx11abiFALSE; packaging lowers it.
+_LABEL = re.compile(r"cu([0-9]{2,4})torch([0-9]+\.[0-9]+)[0-9.]*(?:cxx11abi(true|false))?", re.I)
+_PYTHON = re.compile(r"-(cp[0-9]{2,3}t?)-cp[0-9]{2,3}t?-")
+
+
+@dataclass(frozen=True, slots=True)
+class WheelLabel:
+    """What the name of a prebuilt wheel says.
+
+    Args:
+        cuda_major: CUDA major.
+        torch: Major and minor of torch.
+        cxx11_abi: Whether it uses the new C++ ABI; None when the name does not say.
+        python: Python tag; empty when only the version is known.
+        text: The label, for people.
+        origin: Where it stands.
+    """
+
+    cuda_major: int
+    torch: Version
+    cxx11_abi: bool | None
+    python: str
+    text: str
+    origin: str
+
+
+def parse_wheel_label(distribution: Distribution) -> WheelLabel | None:
+    """Read ``cu12torch2.6cxx11abiFALSE`` out of a version or a wheel's address.
+
+    Returns:
+        None where neither holds such a label.
+    """
+    local = distribution.version.local if distribution.version else None
+    url = (distribution.url or "").replace("%2B", "+").replace("%2b", "+")
+    match, origin = _LABEL.fullmatch(local or ""), "version"
+    if match is None:
+        match, origin = _LABEL.search(url.rpartition("/")[2]), "address"
+    if match is None:
+        return None
+    abi = {"true": True, "false": False}.get((match[3] or "").lower())
+    python = _PYTHON.search(url.rpartition("/")[2])
+    tag = python[1] if python else ""
+    return WheelLabel(int(match[1][:2]), Version(match[2]), abi, tag, match[0], origin)
+
+
+def check_prebuilt_wheels(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
+    """Prebuilt wheels against the torch build, by what their names say."""
+    torch = judged_torch(facts)
+    environment = facts.environment
+    if torch is None or torch.version is None or environment is None:
+        return
+    for distribution in environment.distributions or ():
+        label = parse_wheel_label(distribution)
+        if label is not None:
+            yield from _compare(distribution, label, torch, torch.version, facts, matrix)
+
+
+def _compare(
+    distribution: Distribution,
+    label: WheelLabel,
+    torch: TorchBuild,
+    version: Version,
+    facts: Facts,
+    matrix: Matrix,
+) -> Iterator[Finding]:
+    if label.torch.release[:2] != version.release[:2]:
+        yield _finding(
+            distribution,
+            label,
+            torch,
+            code="ABI002",
+            cause="abi-torch-version",
+            title=f"was built for torch {label.torch}, not for {torch_words(torch)}",
+            detail="torch's C++ symbols change from minor to minor: importing it fails with an "
+            "undefined symbol.",
+        )
+    abi = _abi_of(torch, version, facts, matrix)
+    if label.cxx11_abi is not None and abi is not None and label.cxx11_abi != abi:
+        yield _finding(
+            distribution,
+            label,
+            torch,
+            code="ABI007",
+            cause="abi-cxx11-flag",
+            title=f"was built for the {_abi_words(label.cxx11_abi)} C++ ABI, {torch_words(torch)} "
+            f"for the {_abi_words(abi)} one",
+            detail="Builds of one torch version differ in it. Importing it fails with an undefined "
+            f"symbol that ends in {'Ss' if not label.cxx11_abi else 'a basic_string of __cxx11'}.",
+        )
+    if torch.cuda is not None and label.cuda_major != torch.cuda.major:
+        yield _finding(
+            distribution,
+            label,
+            torch,
+            code="ABI003",
+            cause="cudart-major-mismatch",
+            title=f"was built for CUDA {label.cuda_major}, {torch_words(torch)} for CUDA "
+            f"{torch.cuda}",
+            detail=f"Importing it fails: libcudart.so.{label.cuda_major} is missing.",
+        )
+    yield from _other_python(distribution, label, torch, facts)
+
+
+def _abi_words(is_new: bool) -> str:
+    return "new" if is_new else "old"
+
+
+def _abi_of(torch: TorchBuild, version: Version, facts: Facts, matrix: Matrix) -> bool | None:
+    """The C++ ABI of a torch build: as read, else as recorded for every platform it can be on."""
+    if torch.cxx11_abi is not None:
+        return torch.cxx11_abi
+    backend = torch.backend
+    if backend is None:
+        return None
+    found = {
+        build.cxx11_abi
+        for platform in possible_platforms(facts.machine)
+        for build in [matrix.torch.build(version, backend, platform)]
+        if build is not None
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def _other_python(
+    distribution: Distribution, label: WheelLabel, torch: TorchBuild, facts: Facts
+) -> Iterator[Finding]:
+    interpreter = facts.environment.interpreter if facts.environment else None
+    tag = interpreter.python_tag if interpreter else None
+    if label.python and tag and label.python != tag:
+        yield _finding(
+            distribution,
+            label,
+            torch,
+            code="ABI008",
+            cause="wheel-for-other-python",
+            title=f"is a wheel for {label.python}, the interpreter is {tag}",
+            detail="pip refuses it.",
+        )
+
+
+def _finding(
+    distribution: Distribution,
+    label: WheelLabel,
+    torch: TorchBuild,
+    *,
+    code: str,
+    cause: str,
+    title: str,
+    detail: str,
+) -> Finding:
+    name = distribution.name
+    version = distribution.version
+    public = f"{name} {version.public}" if version else name
+    abi = "" if torch.cxx11_abi is None else f" and cxx11abi{str(torch.cxx11_abi).upper()}"
+    series = ".".join(map(str, torch.version.release[:2])) if torch.version else "?"
+    cuda = f"cu{torch.cuda.major}" if torch.cuda else "its CUDA"
+    return Finding(
+        code=code,
+        cause=cause,
+        status=Status.FAIL,
+        title=f"{public} {title}",
+        detail=detail,
+        package=name,
+        evidence=(
+            Evidence(f"distribution[{name}].wheel", label.text, label.origin),
+            *torch_evidence(torch),
+        ),
+        remedy=Remedy(
+            f"install the wheel of {name} that names {cuda}torch{series}{abi}, or build it from "
+            "source against this torch"
+        ),
+        line=distribution.line,
+    )
+
+
+def check_source_builds(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
+    """Source archives that have to be compiled where no prebuilt wheel goes with this torch."""
+    torch = judged_torch(facts)
+    for package in packages_of(facts, matrix):
+        if not package.table.is_source_only or package.name == "deepspeed":
+            continue
+        if parse_wheel_label(package.distribution) is not None:
+            continue
+        if is_pinned_only(facts) and package.distribution.url is None:
+            yield _isolated(package, facts)
+        if torch is not None and torch.version is not None:
+            yield from _no_wheel(package, torch, torch.version)
+
+
+def _isolated(package: Package, facts: Facts) -> Finding:
+    environment = facts.environment
+    manager = environment.manager if environment else None
+    pin = f"{package.name}=={package.version}"
+    command = install_command(manager, (pin, "--no-build-isolation"))
+    if manager in {Manager.POETRY, Manager.PDM}:
+        command = ()  # both set it in their configuration, by package
+    return Finding(
+        code="PKG007",
+        cause="build-isolation",
+        status=Status.WARN,
+        title=f"{package.words} is a source archive: its setup needs torch while it builds",
+        detail="An installer builds it apart from the environment, where there is no torch, and "
+        "fails with ModuleNotFoundError: No module named 'torch'. Its setup fetches a prebuilt "
+        "wheel where one exists and compiles with nvcc where none does.",
+        package=package.name,
+        evidence=(package.evidence,),
+        remedy=Remedy(
+            "install torch first, then this without build isolation; or pin the address of a "
+            "prebuilt wheel",
+            command,
+        ),
+        line=package.distribution.line,
+    )
+
+
+def _no_wheel(package: Package, torch: TorchBuild, version: Version) -> Iterator[Finding]:
+    built = package.table.prebuilt(package.version)
+    if built is None or torch.accelerator is not Accelerator.CUDA:
+        return
+    major = torch.cuda.major if torch.cuda else None
+    no_torch, no_cuda = not built.serves(version), major not in {None, *built.cuda_majors}
+    is_seen = package.table.has_seen_wheel(package.version, version, major)
+    if is_seen or not (no_torch or no_cuda):
+        return
+    listed = ", ".join(dict.fromkeys(".".join(map(str, v.release[:2])) for v in built.torch))
+    cudas = ", ".join(map(str, built.cuda_majors))
+    yield Finding(
+        code="ABI010",
+        cause="abi-torch-version" if no_torch else "cudart-major-mismatch",
+        status=Status.WARN,
+        title=f"no prebuilt wheel of {package.words} was made for {torch_words(torch)}",
+        detail=f"Its release was built for torch {listed} and CUDA {cudas}. It works where it was "
+        "compiled against this torch; a wheel for another one does not import.",
+        package=package.name,
+        evidence=(package.evidence, *torch_evidence(torch)),
+        remedy=Remedy(
+            f"take a release of {package.name} with wheels for this torch, or compile it here: "
+            "nvcc of torch's CUDA major, ninja, and --no-build-isolation"
+        ),
+        source=built.provenance.source,
+        line=package.distribution.line,
+    )
