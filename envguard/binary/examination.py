@@ -165,8 +165,9 @@ class Examination:
         return tuple(problems), len(roots)
 
     def _is_torch_own(self, path: str) -> bool:
-        """A library of torch itself; only its extension is imported, and that is followed."""
-        return path.startswith(f"{self.subject.torch_folder}/lib/")
+        """A file of torch itself that ``import torch`` loads, or one of its libraries."""
+        followed = {opened.scope[0].path for opened in self._torch.opened} if self._torch else ()
+        return path in followed or path.startswith(f"{self.subject.torch_folder}/lib/")
 
     def _link(self, path: str) -> tuple[LinkProblem, ...]:
         if self._torch is None:

@@ -49,7 +49,11 @@ def import_torch(process: Process, folder: str, site_folders: tuple[Path, ...]) 
     """
     process.fallbacks = dict(_packaged_libraries(site_folders))
     steps = [process.open(f"{folder}/{_GLOBAL}", is_global=True)]
-    steps += [process.open(path) for path in _preloaded(folder, process.fallbacks)]
+    for path in _preloaded(folder, process.fallbacks):
+        attempt = process.branch()  # torch goes on without a library that does not load
+        opened_now = attempt.open(path)
+        if opened_now and not check_linking(attempt, opened_now, folder).problems:
+            steps.append(process.open(path))
     steps += [process.open(path) for path in _extension(folder)]
     opened = tuple(step for step in steps if step is not None)
     found = [check_linking(process, step, folder) for step in opened]

@@ -262,6 +262,34 @@ def test_an_older_library_before_the_packaged_one(tmp_path: Path) -> None:
     assert len(shadow.others) == 1
 
 
+def test_a_torch_that_opens_the_packaged_library_first(tmp_path: Path) -> None:
+    """Newer releases load the package's libraries by path, so LD_LIBRARY_PATH does not decide."""
+    site = tmp_path / "python3.11/site-packages"
+    site.mkdir(parents=True)
+    work = Workshop(site)
+    packaged = work.library("nvidia/cu13/lib/libcublas.so.13", 'extern "C" void newer() {}')
+    torch = make_torch(site, cuda=(packaged,))
+    (torch.torch / "__init__.py").write_text(
+        "def _load_global_deps():\n"
+        "    try:\n"
+        "        ctypes.CDLL(global_deps_lib_path, mode=ctypes.RTLD_GLOBAL)\n"
+        "        _preload_cuda_lib('cublas', 'libcublas.so.*[0-9]')\n"
+        "    except OSError:\n"
+        "        pass\n"
+    )
+    toolkit = Workshop(tmp_path / "toolkit")
+    toolkit.folder.mkdir()
+    toolkit.library("lib64/libcublas.so.13")
+    source = 'extern "C" void newer(); void f() { newer(); }'
+    module = torch.module(f"ext{SUFFIX}", source, needs=(packaged,))
+    environ = {"LD_LIBRARY_PATH": f"{tmp_path}/toolkit/lib64"}
+    # The package's library is among what torch opens before the extension, as below.
+    words = real_error(module, packaged, environ=environ)
+    assert words == ""
+    work.library("torch/lib/libtorch_global_deps.so")  # needs nothing, so the first copy is ours
+    assert first_problem(facts_of(torch, environ), module) is None
+
+
 def test_a_torch_whose_packages_are_missing(tmp_path: Path) -> None:
     site = tmp_path / "python3.11/site-packages"
     site.mkdir(parents=True)
