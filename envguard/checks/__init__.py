@@ -4,12 +4,61 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.checks.driver import (
-    check_driver_serves_cuda,
-    check_driver_supports_gpus,
-    check_gpu_visible,
+from envguard.checks.access import (
+    check_cuda_initialises,
+    check_nvml_access,
+    check_nvml_on_tegra,
+)
+from envguard.checks.breaks import check_breaks
+from envguard.checks.companions import (
+    check_capability,
+    check_features,
+    check_foreign,
+    check_python,
+    check_requirements,
+)
+from envguard.checks.container import (
+    check_compat_libcuda,
+    check_image_libraries,
+    check_wsl_libcuda,
+)
+from envguard.checks.cuda_majors import check_companion_cuda, check_nvidia_packages
+from envguard.checks.deepspeed import check_compilers, check_toolkit, check_windows_build
+from envguard.checks.driver import check_driver_serves_cuda, check_driver_supports_gpus
+from envguard.checks.driver_state import (
+    check_branch_life,
+    check_fabric,
+    check_kernel_module,
+    check_vgpu,
 )
 from envguard.checks.gpu import check_code_for_gpus
+from envguard.checks.host import (
+    check_container_memory,
+    check_locked_memory,
+    check_shared_memory,
+)
+from envguard.checks.installs import (
+    check_active_environment,
+    check_duplicates,
+    check_nvml_module,
+    check_torch_is_one,
+    check_torch_is_whole,
+)
+from envguard.checks.loader_path import check_library_path, check_preload
+from envguard.checks.nvml import check_libraries_match_kernel, check_sources_agree
+from envguard.checks.pairing import check_built_for_torch
+from envguard.checks.prebuilt import check_prebuilt_wheels, check_source_builds
+from envguard.checks.presence import check_gpu_visible
+from envguard.checks.published import (
+    check_build_published,
+    check_c_library,
+    check_python_tag,
+)
+from envguard.checks.visibility import (
+    check_mig_instances,
+    check_uuid_lists,
+    check_visible_devices,
+)
 from envguard.checks.wheel import check_accelerator, check_torch_present
 
 if TYPE_CHECKING:
@@ -29,25 +78,142 @@ CHECKS: tuple[Check, ...] = (
     check_driver_supports_gpus,
     check_driver_serves_cuda,
     check_code_for_gpus,
+    check_libraries_match_kernel,
+    check_sources_agree,
+    check_nvml_access,
+    check_nvml_on_tegra,
+    check_cuda_initialises,
+    check_compat_libcuda,
+    check_image_libraries,
+    check_wsl_libcuda,
+    check_kernel_module,
+    check_fabric,
+    check_vgpu,
+    check_branch_life,
+    check_visible_devices,
+    check_mig_instances,
+    check_uuid_lists,
+    check_build_published,
+    check_python_tag,
+    check_c_library,
+    check_torch_is_one,
+    check_torch_is_whole,
+    check_duplicates,
+    check_active_environment,
+    check_nvml_module,
+    check_shared_memory,
+    check_locked_memory,
+    check_container_memory,
+    check_library_path,
+    check_preload,
+    check_built_for_torch,
+    check_companion_cuda,
+    check_nvidia_packages,
+    check_prebuilt_wheels,
+    check_breaks,
+    check_toolkit,
+    check_compilers,
+    check_windows_build,
+    check_requirements,
+    check_features,
+    check_python,
+    check_capability,
+    check_source_builds,
+    check_foreign,
 )
 
-# The cause that explains the others stands first: a driver that does not list the GPU makes every
-# later statement about that GPU moot, a CPU build makes driver and code irrelevant, a driver of
-# the wrong major stops a program before its code is looked at.
+# The cause that explains the others stands first.
 CAUSE_ORDER: tuple[str, ...] = (
+    # Another environment, or two installations in one, make every later statement moot.
     "wrong-interpreter-inspected",
     "shadowed-install",
+    "wrong-install-active",
+    "broken-install",
+    # What no index holds cannot be installed, so how it would run does not matter.
+    "no-wheel-for-platform",
+    "no-such-build",
+    "no-wheel-for-python",
+    "glibc-too-old",
+    # A process that loads the wrong user-mode driver starts no CUDA, whatever the versions say.
+    "libcuda-crash",
+    "nvml-kernel-userspace-mismatch",
+    "driver-libs-baked-in-image",
+    "wsl-driver-shadow",
+    "compat-libcuda-in-image-on-geforce",
+    "forward-compat-base-branch",
+    "nvml-cgroup-reload",
+    # A CPU build makes driver and code irrelevant.
+    "resolver-auto-backend",
     "cpu-wheel-selected",
+    # A driver that does not drive the GPU makes every later statement about that GPU moot.
+    "kernel-module-flavour",
     "driver-branch-dropped-gpu",
     "driver-too-old-for-gpu",
     "no-gpu-visible",
+    "fabric-manager-missing",
+    "vgpu-licence",
+    # A driver of the wrong major stops a program before its code is looked at.
     "driver-too-old-for-cuda-major",
     "driver-too-old-for-cuda",
     "jetson-needs-l4t-build",
     "mixed-gpus-arch",
     "arch-missing-new-gpu",
     "arch-missing-old-gpu",
+    # With the wrong library in front `import torch` itself fails, before its companions count.
+    "ld-library-path-shadow",
+    "nccl-shadowed",
+    # A companion of the wrong make is named before the CUDA or ABI that it therefore has; what
+    # keeps a package from being imported before what keeps it from building or doing something.
+    "companion-from-other-index",
+    "vision-torch-mismatch",
+    "vision-cpu-build",
+    "abi-cxx11-flag",
+    "abi-torch-version",
+    "cudart-major-mismatch",
+    "cuda-library-missing",
+    "wheel-for-other-python",
+    "ds-too-old-for-torch",
+    "ds-needs-newer-torch",
+    "ds-too-old-for-numpy",
+    "torch-too-old-for-numpy",
+    "ds-too-old-for-pydantic",
+    "torch-too-old-for-package",
+    "transformers-regression",
+    "build-isolation",
+    "toolkit-missing",
+    "toolkit-major-mismatch",
+    "package-gpu-too-old",
+    "python-not-supported",
+    "distutils-missing",
+    "setuptools-missing",
+    "mixed-cuda-major-packages",
+    "toolkit-minor-mismatch",
+    "host-compiler-not-accepted",
+    "compiler-too-old-for-torch",
+    "ninja-missing",
+    "setuptools-breaks-builds",
+    "extension-too-old-for-torch",
+    "ds-feature-broken",
+    "feature-needs-newer-package",
+    "requirement-not-met",
+    "foreign-distribution",
+    "prerelease-python",
+    # Seen from outside only: whatever is known in particular explains it.
+    "cuda-init-failed",
+    # Warnings: what limits programs that start, then what may bring trouble later.
     "minor-compat-feature-gap",
+    "forward-compat-libcuda",
+    "mig-without-instances",
+    "cuda-visible-devices-invalid",
+    "mig-uuid-parsing",
+    "vgpu-feature-gap",
+    "shm-too-small",
+    "memlock-too-small",
+    "container-memory-limit",
+    "duplicate-distributions",
+    "duplicate-nvml-module",
+    "sources-disagree",
+    "driver-branch-end-of-life",
 )
 
 

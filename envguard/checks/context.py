@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence
+from envguard.facts.machine import ContainerKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from envguard.facts.environment import TorchBuild
     from envguard.facts.facts import Facts
-    from envguard.facts.machine import Gpu
+    from envguard.facts.gaps import Gap
+    from envguard.facts.machine import Gpu, Host, Reading
+    from envguard.facts.versions import CudaVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +27,57 @@ class CheckOptions:
     Args:
         require_gpu: No usable GPU is a failure (the gate of a GPU node).
         exact_driver: Minor-version compatibility is not good enough.
+        torch_index: Template of the PyTorch index, ``{backend}`` to fill in.
     """
 
     require_gpu: bool = False
     exact_driver: bool = False
+    torch_index: str = "https://download.pytorch.org/whl/{backend}"
 
 
 def origin_of(facts: Facts, fact: str, default: str = "stated") -> str:
     """Who said a fact: the probes that read it, joined, or the default."""
     probes = [r.probe for r in facts.machine.readings if r.fact == fact]
     return ", ".join(dict.fromkeys(probes)) or default
+
+
+def cuda_build(facts: Facts) -> tuple[TorchBuild, CudaVersion] | None:
+    """The torch build and its CUDA runtime; None when it is no CUDA build, or not known."""
+    torch = facts.environment.torch if facts.environment else None
+    if torch is None or torch.accelerator is not Accelerator.CUDA or torch.cuda is None:
+        return None
+    return torch, torch.cuda
+
+
+def is_in_container(host: Host) -> bool:
+    """Known to be inside a container; one that is not known is none."""
+    return host.container not in {None, ContainerKind.NONE}
+
+
+def readings_of(facts: Facts, fact: str) -> tuple[Reading, ...]:
+    """Every source's word on one fact."""
+    return tuple(reading for reading in facts.machine.readings if reading.fact == fact)
+
+
+def word_of(facts: Facts, fact: str) -> str | None:
+    """The first source's word on a fact; None when no source has one."""
+    return next((reading.value for reading in readings_of(facts, fact)), None)
+
+
+def cuda_error(facts: Facts) -> int | None:
+    """The error that ``cuInit`` returned, 0 for success; None when it was not called."""
+    match = re.search(r"\(([0-9]{1,4})\)$", word_of(facts, "driver.cuda_init") or "")
+    return int(match[1]) if match else None
+
+
+def reading_evidence(readings: Iterable[Reading]) -> tuple[Evidence, ...]:
+    """Readings as evidence, each with its source."""
+    return tuple(Evidence(r.fact, r.value, r.probe) for r in readings)
+
+
+def gap_evidence(gaps: Iterable[Gap]) -> tuple[Evidence, ...]:
+    """Gaps as evidence: what the source said instead of an answer."""
+    return tuple(Evidence(g.fact, g.detail or g.reason.value, g.probe) for g in gaps)
 
 
 def driver_evidence(facts: Facts) -> tuple[Evidence, ...]:

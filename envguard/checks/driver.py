@@ -1,18 +1,21 @@
-"""The driver family: is there one, does it list the GPUs, does it serve the build's CUDA."""
+"""The driver family, first half: does it list the GPUs, does it serve the build's CUDA."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envguard.checks.container import unsupported_gpus
 from envguard.checks.context import (
     CheckOptions,
+    cuda_build,
+    cuda_error,
     driver_evidence,
     gpu_evidence,
     gpu_words,
     torch_evidence,
     torch_words,
 )
-from envguard.facts.environment import Accelerator
+from envguard.checks.presence import has_driver
 from envguard.facts.findings import Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import OperatingSystem
@@ -28,62 +31,7 @@ if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix
 
 
-def _cuda_build(facts: Facts) -> tuple[TorchBuild, CudaVersion] | None:
-    torch = facts.environment.torch if facts.environment else None
-    if torch is None or torch.accelerator is not Accelerator.CUDA or torch.cuda is None:
-        return None
-    return torch, torch.cuda
-
-
-def has_driver(machine: Machine) -> bool:
-    """Whether anything is known of a driver."""
-    return machine.driver.version is not None or machine.driver.cuda is not None
-
-
-def check_gpu_visible(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
-    """A CUDA build, or ``--require-gpu``, needs a driver and a GPU that it can see."""
-    machine = facts.machine
-    built_for_cuda = _cuda_build(facts) is not None
-    if not (built_for_cuda or options.require_gpu):
-        return
-    missing_driver = machine.driver.is_loaded is False and not has_driver(machine)
-    hidden = bool(machine.gpus) and not machine.selected_gpus
-    if not (missing_driver or machine.gpus == () or hidden):
-        return
-    detail = _missing_gpu_words(facts, missing_driver=missing_driver, hidden=hidden)
-    status = Status.FAIL if options.require_gpu else Status.WARN
-    yield Finding(
-        code="DRV003",
-        cause="no-gpu-visible",
-        status=status,
-        title="no NVIDIA GPU is visible",
-        detail=detail,
-        evidence=driver_evidence(facts),
-        remedy=_visibility_remedy(hidden=hidden),
-    )
-
-
-def _missing_gpu_words(facts: Facts, *, missing_driver: bool, hidden: bool) -> str:
-    if hidden:
-        value = facts.machine.variable("CUDA_VISIBLE_DEVICES")
-        return f"every GPU is hidden by CUDA_VISIBLE_DEVICES={value!r}"
-    gaps = [
-        f"{gap.probe}: {gap.detail}"
-        for gap in facts.gaps
-        if gap.detail and gap.fact in {"machine.driver.version", "machine.driver", "machine.gpus"}
-    ]
-    said = f" ({'; '.join(dict.fromkeys(gaps))})" if gaps else ""
-    what = "no NVIDIA driver is loaded" if missing_driver else "the driver lists no GPU"
-    return f"{what} on this machine{said}; a CUDA build of torch runs on the CPU here"
-
-
-def _visibility_remedy(*, hidden: bool) -> Remedy:
-    if hidden:
-        return Remedy("unset CUDA_VISIBLE_DEVICES, or name a GPU in it")
-    return Remedy(
-        "install the NVIDIA driver, or start the container with its GPUs (--gpus all); "
-        "check `nvidia-smi` first"
-    )
+_COMPAT_REFUSED = 804  # CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE
 
 
 def check_driver_supports_gpus(
@@ -138,7 +86,7 @@ def check_driver_serves_cuda(
     facts: Facts, matrix: Matrix, options: CheckOptions
 ) -> Iterator[Finding]:
     """The driver against the CUDA runtime that torch was built with, by grade."""
-    build = _cuda_build(facts)
+    build = cuda_build(facts)
     if build is None:
         return
     torch, cuda = build
@@ -160,21 +108,33 @@ def check_driver_serves_cuda(
         case DriverGrade.SAME_MAJOR:
             yield _same_major(facts, torch, cuda, fit, options)
         case DriverGrade.FORWARD_COMPAT:
-            yield Finding(
-                "DRV007",
-                "forward-compat-libcuda",
-                Status.WARN,
-                f"CUDA {cuda} is served through a compatibility libcuda",
-                "A cuda-compat package supplies a newer user-mode driver than the kernel module's. "
-                "This is supported on data-center GPUs only.",
-                package="torch",
-                evidence=evidence,
-                source=fit.source,
-            )
+            yield from _forward_compat(facts, matrix, cuda, fit)
         case DriverGrade.NO:
             yield _too_old(facts, torch, cuda, fit, _api_of(machine, matrix))
         case DriverGrade.UNKNOWN:
-            yield _unknown_driver(facts, torch, cuda, fit)
+            yield from _unknown_driver(facts, torch, cuda, fit)
+
+
+def _forward_compat(
+    facts: Facts, matrix: Matrix, cuda: CudaVersion, fit: DriverFit
+) -> Iterator[Finding]:
+    """A compatibility libcuda in use; on GPUs that it is not made for, CTR001 speaks."""
+    gpus, _ = unsupported_gpus(facts, matrix)
+    starts = cuda_error(facts)
+    if (gpus and starts != 0) or starts == _COMPAT_REFUSED:
+        return
+    is_known = bool(facts.machine.selected_gpus) and not gpus
+    yield Finding(
+        code="DRV007",
+        cause="forward-compat-libcuda",
+        status=Status.OK if starts == 0 or is_known else Status.WARN,
+        title=f"CUDA {cuda} is served through a compatibility libcuda",
+        detail="A cuda-compat package supplies a newer user-mode driver than the kernel module's. "
+        "This is supported on data-center GPUs only.",
+        package="torch",
+        evidence=driver_evidence(facts),
+        source=fit.source,
+    )
 
 
 def _api_of(machine: Machine, matrix: Matrix) -> CudaVersion | None:
@@ -231,16 +191,19 @@ def _too_old(
     )
 
 
-def _unknown_driver(facts: Facts, torch: TorchBuild, cuda: CudaVersion, fit: DriverFit) -> Finding:
+def _unknown_driver(
+    facts: Facts, torch: TorchBuild, cuda: CudaVersion, fit: DriverFit
+) -> Iterator[Finding]:
     needed = fit.floor or fit.exact
     bound = f"driver {needed} or newer" if needed else "a driver that the matrix does not state"
     gap = facts.gap("machine.driver.version")
-    mismatch = gap is not None and gap.reason is GapReason.MISMATCH
+    if gap is not None and gap.reason is GapReason.MISMATCH:
+        return  # NVM001 speaks of it
     said = f": {gap.detail}" if gap is not None and gap.detail else ""
-    return Finding(
+    yield Finding(
         code="DRV008",
-        cause="nvml-kernel-userspace-mismatch" if mismatch else "driver-not-known",
-        status=Status.FAIL if mismatch else Status.UNKNOWN,
+        cause="driver-not-known",
+        status=Status.UNKNOWN,
         title=f"the driver's version is not known{said}",
         detail=f"{torch_words(torch)} carries CUDA {cuda} and needs {bound}.",
         package="torch",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.checks.context import CheckOptions, gpu_words, torch_evidence, torch_words
+from envguard.checks.context import CheckOptions, torch_evidence, torch_words
+from envguard.checks.cpu_build import cpu_build_finding
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Finding, Remedy, Status
+from envguard.facts.gaps import GapReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envguard.facts.environment import TorchBuild
     from envguard.facts.facts import Facts
     from envguard.matrix.loader import Matrix
 
@@ -21,6 +22,9 @@ def check_torch_present(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
     environment = facts.environment
     if environment is None or environment.torch is not None or environment.distributions is None:
         return
+    gap = facts.gap("environment.torch")
+    if gap is not None and gap.reason is not GapReason.ABSENT:
+        return  # a torch that is there and broken is something to judge
     where = environment.document or (
         environment.interpreter.executable if environment.interpreter else None
     )
@@ -41,7 +45,7 @@ def check_accelerator(facts: Facts, matrix: Matrix, options: CheckOptions) -> It
         return
     match torch.accelerator:
         case Accelerator.CPU:
-            yield _cpu_build(facts, torch, options)
+            yield cpu_build_finding(facts, matrix, torch, options)
         case Accelerator.ROCM | Accelerator.XPU | Accelerator.MPS:
             yield Finding(
                 code="WHL003",
@@ -65,30 +69,3 @@ def check_accelerator(facts: Facts, matrix: Matrix, options: CheckOptions) -> It
                 evidence=torch_evidence(torch),
                 remedy=Remedy("pin it with its local label, e.g. torch==2.7.1+cu128"),
             )
-
-
-def _cpu_build(facts: Facts, torch: TorchBuild, options: CheckOptions) -> Finding:
-    gpus = facts.machine.selected_gpus
-    derived = torch.version is None or torch.version.local is None
-    why = " (PyPI holds only a CPU build for this platform)" if derived else ""
-    if gpus or options.require_gpu:
-        beside = f"beside {gpu_words(gpus)}" if gpus else "where a GPU is required"
-        return Finding(
-            code="WHL002",
-            cause="cpu-wheel-selected",
-            status=Status.FAIL,
-            title=f"{torch_words(torch)} is a CPU build {beside}",
-            detail=f"It never uses a GPU{why}.",
-            gpus=tuple(gpu.index for gpu in gpus),
-            package="torch",
-            evidence=torch_evidence(torch),
-        )
-    return Finding(
-        code="WHL005",
-        cause="cpu-build",
-        status=Status.OK,
-        title=f"{torch_words(torch)} is a CPU build",
-        detail=f"It runs without a GPU{why}; no GPU is known here.",
-        package="torch",
-        evidence=torch_evidence(torch),
-    )

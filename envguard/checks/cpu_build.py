@@ -1,0 +1,164 @@
+"""A CPU build of torch: beside a GPU, where a GPU may be, and where there is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envguard.checks.context import (
+    CheckOptions,
+    driver_evidence,
+    gpu_words,
+    torch_evidence,
+    torch_words,
+)
+from envguard.checks.presence import has_driver
+from envguard.checks.remedies import install_remedy
+from envguard.facts.environment import Manager
+from envguard.facts.findings import Evidence, Finding, Remedy, Source, Status
+from envguard.facts.versions import CPU, Backend
+from envguard.matrix.complete import possible_platforms
+
+if TYPE_CHECKING:
+    from envguard.facts.environment import TorchBuild
+    from envguard.facts.facts import Facts
+    from envguard.matrix.loader import Matrix
+
+
+def cpu_build_finding(
+    facts: Facts, matrix: Matrix, torch: TorchBuild, options: CheckOptions
+) -> Finding:
+    """Judge a CPU build by what is known of the machine's GPUs.
+
+    Args:
+        facts: Completed facts.
+        matrix: The tables.
+        torch: The build.
+        options: What the user insists on.
+    """
+    beside = _beside(facts, options)
+    if beside:
+        return _wasted(facts, matrix, torch, beside)
+    better = _missed_backend(facts, matrix, torch) if facts.machine.gpus is None else None
+    if better is not None:
+        return _may_be_wasted(facts, matrix, torch, better, options)
+    return Finding(
+        code="WHL005",
+        cause="cpu-build",
+        status=Status.OK,
+        title=f"{torch_words(torch)} is a CPU build",
+        detail=f"It runs without a GPU{_why(torch)}; no GPU is known here.",
+        package="torch",
+        evidence=torch_evidence(torch),
+    )
+
+
+def _why(torch: TorchBuild) -> str:
+    derived = torch.version is None or torch.version.local is None
+    return " (PyPI holds only a CPU build for this platform)" if derived else ""
+
+
+def _beside(facts: Facts, options: CheckOptions) -> str:
+    """What the build stands beside, so that it is wasted; empty when nothing is known."""
+    machine = facts.machine
+    if machine.selected_gpus:
+        return f"beside {gpu_words(machine.selected_gpus)}"
+    if machine.gpus is None and machine.host.jetson:
+        return f"on a {machine.host.jetson}, which has a GPU"
+    if machine.gpus is None and has_driver(machine):
+        named = machine.driver.version or f"for CUDA {machine.driver.cuda}"
+        return f"beside the NVIDIA driver {named}"
+    return "where a GPU is required" if options.require_gpu else ""
+
+
+def _wasted(facts: Facts, matrix: Matrix, torch: TorchBuild, beside: str) -> Finding:
+    chosen = facts.machine.variable("UV_TORCH_BACKEND")
+    by_uv = chosen == "auto" and torch.version is not None and torch.version.local == "cpu"
+    detail = f"It never uses a GPU{_why(torch)}."
+    if by_uv:
+        detail += " UV_TORCH_BACKEND=auto let uv choose, and uv did not find the GPU."
+    return Finding(
+        code="WHL002",
+        cause="resolver-auto-backend" if by_uv else "cpu-wheel-selected",
+        status=Status.FAIL,
+        title=f"{torch_words(torch)} is a CPU build {beside}",
+        detail=detail,
+        gpus=tuple(gpu.index for gpu in facts.machine.selected_gpus),
+        package="torch",
+        evidence=(*torch_evidence(torch), *driver_evidence(facts), *_chosen(chosen)),
+        remedy=_remedy(facts, by_uv=by_uv),
+        source=matrix.machines.source("uv-auto") if by_uv else _row_source(facts, matrix, torch),
+    )
+
+
+def _chosen(value: str | None) -> tuple[Evidence, ...]:
+    return (Evidence("variables.UV_TORCH_BACKEND", value, "environment"),) if value else ()
+
+
+def _remedy(facts: Facts, *, by_uv: bool) -> Remedy | None:
+    if by_uv:
+        return Remedy("name the backend: uv pip install --torch-backend cu128 ...")
+    if facts.machine.host.jetson:
+        return Remedy("install torch from NVIDIA's index for this JetPack release")
+    return None
+
+
+def _row_source(facts: Facts, matrix: Matrix, torch: TorchBuild) -> Source | None:
+    """Where PyPI's wheels of this release were read, for a build that came from there."""
+    if torch.version is None or torch.version.local is not None:
+        return None
+    platforms = possible_platforms(facts.machine)
+    row = matrix.torch.build(torch.version, CPU, platforms[0])
+    return row.provenance.source if row else None
+
+
+def _came_from_pypi(facts: Facts, torch: TorchBuild) -> bool:
+    """PyPI's wheels carry no label in their metadata, whatever ``torch.__version__`` says."""
+    environment = facts.environment
+    found = environment.distribution("torch") if environment else None
+    version = found.version if found else torch.version
+    by_conda = environment is not None and environment.manager is Manager.CONDA
+    return version is not None and version.local is None and not by_conda
+
+
+def _missed_backend(facts: Facts, matrix: Matrix, torch: TorchBuild) -> Backend | None:
+    """The newest CUDA build of the same release that the PyTorch index holds.
+
+    Returns:
+        None unless PyPI's wheel is a CPU build on every platform that this machine can be, and
+        this build came from there.
+    """
+    release = matrix.torch.release(torch.version) if torch.version else None
+    if release is None or not _came_from_pypi(facts, torch):
+        return None
+    platforms = possible_platforms(facts.machine)
+    if any(release.pypi.get(platform) != CPU for platform in platforms):
+        return None
+    backends = {b for p in platforms for b in release.variants.get(p, ()) if b.cuda is not None}
+    return max(
+        backends, key=lambda b: (b.cuda.major, b.cuda.minor) if b.cuda else (0, 0), default=None
+    )
+
+
+def _may_be_wasted(
+    facts: Facts, matrix: Matrix, torch: TorchBuild, better: Backend, options: CheckOptions
+) -> Finding:
+    platforms = " and ".join(str(platform) for platform in possible_platforms(facts.machine))
+    public = torch.version.public if torch.version else ""
+    url = matrix.torch.index_url(better, options.torch_index)
+    return Finding(
+        code="WHL006",
+        cause="cpu-wheel-selected",
+        status=Status.WARN,
+        title=f"{torch_words(torch)} is the CPU build that PyPI holds for {platforms}",
+        detail="It never uses a GPU, and whether this machine has one is not known. CUDA builds of "
+        "this release are on the PyTorch index only.",
+        package="torch",
+        evidence=torch_evidence(torch),
+        remedy=install_remedy(
+            facts.environment,
+            (f"torch=={public}+{better.label}",),
+            index_url=url,
+            text=f"where there is an NVIDIA GPU, take a CUDA build such as {better.label}",
+        ),
+        source=_row_source(facts, matrix, torch),
+    )

@@ -1,0 +1,144 @@
+"""The host family: shared memory, locked memory, the container's memory limit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envguard.checks.context import CheckOptions, is_in_container
+from envguard.facts.environment import Accelerator
+from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.machine import ContainerKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envguard.facts.facts import Facts
+    from envguard.facts.machine import Machine
+    from envguard.matrix.loader import Matrix
+
+_MIB = 1024**2
+_GIB = 1024**3
+_RDMA_VARIABLES = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_NET_GDR_LEVEL", "NCCL_NET_PLUGIN")
+_NODE_COUNTS = ("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
+_ENOUGH_LOCKED = 64 * _MIB
+
+
+def size_words(count: int) -> str:
+    """A size for a sentence: ``64 MiB``, ``1.5 GiB``."""
+    if count < _GIB:
+        return f"{count / _MIB:.0f} MiB"
+    return f"{count / _GIB:.1f} GiB".replace(".0 ", " ")
+
+
+def _trains(facts: Facts) -> bool:
+    """There is a torch whose programs would run here."""
+    torch = facts.environment.torch if facts.environment else None
+    return torch is not None and torch.accelerator in {Accelerator.CUDA, Accelerator.CPU}
+
+
+def check_shared_memory(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
+    """The size of /dev/shm, which data loaders and NCCL fill."""
+    size = facts.machine.limits.shm_bytes
+    if size is None or not _trains(facts) or size > matrix.machines.size("docker-shm"):
+        return
+    in_docker = is_in_container(facts.machine.host)
+    default = ", the default of docker" if in_docker else ""
+    yield Finding(
+        code="HST001",
+        cause="shm-too-small",
+        status=Status.WARN,
+        title=f"shared memory (/dev/shm) holds {size_words(size)}{default}",
+        detail="DataLoader workers hand over batches through it, and NCCL connects the ranks of a "
+        "node through it. When it is full, processes die with a bus error (-7), 'unable to write "
+        "to file </torch_...>' or 'No space left on device'.",
+        evidence=(Evidence("limits.shm_bytes", str(size), "statvfs"),),
+        remedy=Remedy(_shm_remedy(facts.machine)),
+        source=matrix.machines.source("nccl-shm"),
+    )
+
+
+def _shm_remedy(machine: Machine) -> str:
+    match machine.host.container:
+        case ContainerKind.KUBERNETES:
+            return (
+                "mount an emptyDir with medium: Memory on /dev/shm; it counts as the pod's memory"
+            )
+        case ContainerKind.DOCKER | ContainerKind.PODMAN:
+            return "start the container with --shm-size=8g or --ipc=host"
+        case _:
+            return "mount it larger: mount -o remount,size=8G /dev/shm"
+
+
+def check_locked_memory(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
+    """The limit of locked memory, where RDMA between nodes is going to be used."""
+    limit = facts.machine.limits.memlock_bytes
+    hint = _rdma_hint(facts.machine)
+    if limit is None or limit >= _ENOUGH_LOCKED or hint is None or not _trains(facts):
+        return
+    name, value = hint
+    yield Finding(
+        code="HST002",
+        cause="memlock-too-small",
+        status=Status.WARN,
+        title=f"only {size_words(limit)} of memory may be locked, and {name}={value} hints at RDMA",
+        detail="Registering memory with an InfiniBand or RoCE adapter locks it. NCCL then fails "
+        "with 'ibv_create_cq failed' or 'Cannot allocate memory', or falls back to sockets.",
+        evidence=(
+            Evidence("limits.memlock_bytes", str(limit), "getrlimit"),
+            Evidence(f"variables.{name}", value, "environment"),
+        ),
+        remedy=Remedy(
+            "raise it to unlimited: --ulimit memlock=-1 for a container, LimitMEMLOCK=infinity for "
+            "slurmd, memlock lines in /etc/security/limits.conf"
+        ),
+        source=matrix.machines.source("nccl-shm"),
+    )
+
+
+def _rdma_hint(machine: Machine) -> tuple[str, str] | None:
+    """The variable that shows that ranks talk over RDMA; None where NCCL is told not to."""
+    if machine.variable("NCCL_IB_DISABLE") == "1" or machine.variable("NCCL_NET") == "Socket":
+        return None
+    for name in _RDMA_VARIABLES:
+        value = machine.variable(name)
+        if value:
+            return name, value
+    for name in _NODE_COUNTS:
+        value = machine.variable(name) or ""
+        if value.isdecimal() and int(value) > 1:
+            return name, value
+    return None
+
+
+def check_container_memory(
+    facts: Facts, matrix: Matrix, options: CheckOptions
+) -> Iterator[Finding]:
+    """A memory limit of the control group that is smaller than one GPU's own memory.
+
+    Such a host cannot even hold a checkpoint that fills a GPU. Whether a given training run fits
+    is what `envguard plan` computes.
+    """
+    machine = facts.machine
+    limit, ram = machine.limits.cgroup_bytes, machine.limits.ram_bytes
+    largest = max((gpu.memory_bytes or 0 for gpu in machine.selected_gpus), default=0)
+    if limit is None or (ram is not None and limit >= ram) or limit >= largest:
+        return
+    if not _trains(facts):
+        return
+    of_ram = f" of the machine's {size_words(ram)}" if ram else ""
+    yield Finding(
+        code="HST003",
+        cause="container-memory-limit",
+        status=Status.WARN,
+        title=f"processes here may use {size_words(limit)}{of_ram}, less than one GPU holds",
+        detail=f"The control group ends a process at {size_words(limit)} with SIGKILL (-9, 137); a "
+        f"GPU holds {size_words(largest)}. Loading or saving a checkpoint passes through host "
+        "memory.",
+        evidence=(
+            Evidence("limits.cgroup_bytes", str(limit), "cgroup"),
+            Evidence("gpu.memory_bytes", str(largest), "nvml"),
+        ),
+        remedy=Remedy(
+            "raise the container's or job's memory limit; `envguard plan` tells how much is needed"
+        ),
+    )
