@@ -29,17 +29,20 @@ class Recorder:
         self.phases = {}
         self.peak = 0
         self.is_running = True
+        self.lock = threading.Lock()
         self.thread = threading.Thread(target=self._sample, daemon=True)
         self.thread.start()
 
     def _sample(self):
         while self.is_running:
-            self.peak = max(self.peak, anonymous_bytes())
+            with self.lock:
+                self.peak = max(self.peak, anonymous_bytes())
             time.sleep(0.002)
 
     def measure(self, name, work):
         gc.collect()
-        start = self.peak = anonymous_bytes()
+        with self.lock:
+            start = self.peak = anonymous_bytes()
         result = work()
         peak = max(self.peak, anonymous_bytes())
         gc.collect()
@@ -65,6 +68,24 @@ def batch(options):
     import torch
 
     return torch.randint(0, options.shape["vocab_size"], (options.micro_batch, options.seq_len))
+
+
+def warm_up():
+    """Everything that only costs memory once: imports, the process group, a model of nothing."""
+    import torch
+    import torch._dynamo  # deepspeed's zero.Init patches torch.Tensor, which this import refuses
+
+    torch.distributed.all_reduce(torch.ones(8))
+    tiny = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "vocab_size": 32,
+    }
+    tokens = torch.zeros(1, 8, dtype=torch.long)
+    model = make_model(tiny, torch.bfloat16)
+    model(input_ids=tokens, labels=tokens).loss.backward()
 
 
 def deepspeed_config(options):
@@ -96,7 +117,7 @@ def run_deepspeed(options, recorder):
 
     config = deepspeed_config(options)
     deepspeed.init_distributed("gloo")
-    recorder.measure("warm-up", lambda: torch.distributed.all_reduce(torch.ones(8)))
+    recorder.measure("warm-up", warm_up)
 
     def load():
         if options.strategy != "zero3":
@@ -149,7 +170,7 @@ def run_fsdp(options, recorder):
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     dist.init_process_group("gloo")
-    recorder.measure("warm-up", lambda: dist.all_reduce(torch.ones(8)))
+    recorder.measure("warm-up", warm_up)
     model = recorder.measure("load", lambda: make_model(options.shape, torch.float32))
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     reshard = options.strategy == "fsdp-full"

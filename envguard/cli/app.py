@@ -27,6 +27,7 @@ COMMANDS = {
     "smoke": "envguard.cli.smoke",
     "inspect": "envguard.cli.inspect",
     "diagnose": "envguard.cli.diagnose",
+    "plan": "envguard.cli.plan",
 }
 
 # ClickException; typer vendors click in some releases, so it is reached through what typer exports.

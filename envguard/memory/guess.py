@@ -27,7 +27,7 @@ def guess_shape(params: int, table: MemoryTable, *, layers: int | None = None) -
     everything = qv + near.hidden + narrow + 2 * near.hidden + 3 * (near.hidden + near.ffn)
     embedding = min(near.vocab * near.hidden, params)
     return ModelShape(
-        name=f"{params / 1e9:.3g} B parameters, widths as in {near.name}",
+        name=f"widths as in {near.name}",
         params=params,
         largest_module=embedding,
         layer_params=min(_layer(near, narrow), params),

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from envguard.errors import InputError
 from envguard.memory.job import Job, Place, Precision, SaveMode, Strategy
-
-if TYPE_CHECKING:
-    from envguard.memory.settings import Settings
+from envguard.memory.settings import Settings
 
 
 def check_job(job: Job, settings: Settings) -> None:
@@ -25,6 +21,15 @@ def check_job(job: Job, settings: Settings) -> None:
     _check_precision(job, settings)
     _check_save(job, settings)
     _check_adapters(job)
+
+
+def is_valid(job: Job) -> bool:
+    """Whether the parts of a job hold together."""
+    try:
+        check_job(job, Settings())
+    except InputError:
+        return False
+    return True
 
 
 def _name(settings: Settings, setting: str, option: str) -> str:

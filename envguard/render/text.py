@@ -41,7 +41,10 @@ def render_text(report: Report, style: Style) -> str:
     if style.is_quiet:
         return lines[0] + "\n"
     lines.append("")
-    lines.extend(_subject_lines(report.facts, style))
+    if "phases" in report.extra:
+        lines.extend(_plan_lines(report, style))
+    else:
+        lines.extend(_subject_lines(report.facts, style))
     lines.extend(_note_lines(report.notes, style))
     if "stages" in report.extra:
         lines.extend(["", *stage_lines(report.extra["stages"], style)])
@@ -56,6 +59,12 @@ def render_text(report: Report, style: Style) -> str:
     footer = f"matrix {report.matrix_version}; `envguard explain CODE` tells more"
     lines.extend(["", style.paint(footer, "dim")])
     return "\n".join(lines) + "\n"
+
+
+def _plan_lines(report: Report, style: Style) -> Iterator[str]:
+    from envguard.render.phases import plan_lines  # only for plans
+
+    return plan_lines(report.extra, style)
 
 
 def _headline(report: Report, style: Style) -> str:

@@ -1,0 +1,140 @@
+"""``envguard plan``: will it fit."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path  # noqa: TC003 - typer reads annotations at run time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from envguard.cli.options import OutputOptions, takes
+from envguard.cli.output import emit_report
+from envguard.cli.plan_options import JobOptions, LimitOptions, ModelOptions, VersionOptions
+from envguard.cli.subject import live_facts, read_source
+from envguard.cli.tables import load_matrix
+from envguard.facts.facts import Facts
+from envguard.facts.machine import Gpu, Limits, Machine
+from envguard.memory.limits import MemoryLimits, limits_of, parse_memory
+from envguard.memory.report import Extras, plan_report
+from envguard.memory.request import Request, resolve
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+    from envguard.matrix.memory_table import MemoryTable
+
+_HERE = "here"
+
+
+@takes(
+    model_options=ModelOptions,
+    job=JobOptions,
+    limits=LimitOptions,
+    versions=VersionOptions,
+    output=OutputOptions,
+)
+def plan(
+    sweep: Annotated[bool, typer.Option("--sweep", help="Every strategy side by side.")] = False,
+    compare_estimators: Annotated[
+        bool, typer.Option("--compare-estimators", help="What other estimators say, and why.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw it: FILE.png, .svg or .html.")
+    ] = None,
+    *,
+    model_options: ModelOptions,
+    job: JobOptions,
+    limits: LimitOptions,
+    versions: VersionOptions,
+    output: OutputOptions,
+) -> int:
+    """Say whether a training job fits the memory of GPUs and host, at the save too.
+
+    A side whose memory is neither stated nor read is not judged. Where neither is stated, this
+    machine's are read.
+    """
+    matrix = load_matrix(output.matrix)
+    table = matrix.memory
+    facts = _facts(limits)
+    request = Request(
+        params=model_options.params,
+        model=model_options.model,
+        configs=tuple(model_options.config),
+        versions={name: text for name, text in asdict(versions).items() if text is not None},
+        installed=_installed(facts),
+        options=_options(job, facts),
+    )
+    resolved = resolve(request, table)
+    found = _limits(limits, facts, table)
+    report = plan_report(
+        resolved,
+        table,
+        found.limits,
+        found.facts,
+        matrix_version=matrix.manifest.data_version,
+        extras=Extras(has_sweep=sweep, has_estimators=compare_estimators),
+    )
+    if plot is not None:
+        from envguard.render.plot import write_plot  # needs the extra envguard[plot]
+
+        write_plot(report.extra, plot)
+    return emit_report(report, output)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Limits, and the facts that the report shows."""
+
+    limits: MemoryLimits
+    facts: Facts
+
+
+def _facts(limits: LimitOptions) -> Facts | None:
+    """The machine's facts where any side is read from it; None where all is stated."""
+    if limits.machine is not None:
+        return read_source(str(limits.machine))
+    stated = (limits.gpu_memory, limits.host_memory)
+    if _HERE in stated or stated == (None, None):
+        return live_facts(None)
+    return None
+
+
+def _limits(limits: LimitOptions, facts: Facts | None, table: MemoryTable) -> _Found:
+    gpu = _size("--gpu-memory", limits.gpu_memory)
+    host = _size("--host-memory", limits.host_memory)
+    if facts is None:
+        facts = _stated_facts(gpu, host)
+        return _Found(limits_of(table, gpu_stated=gpu, host_stated=host, machine=None), facts)
+    found = limits_of(table, gpu_stated=gpu, host_stated=host, machine=facts.machine)
+    return _Found(found, facts)
+
+
+def _size(option: str, text: str | None) -> float | None:
+    return None if text is None or text == _HERE else parse_memory(option, text)
+
+
+def _stated_facts(gpu: float | None, host: float | None) -> Facts:
+    """What is stated of a machine, as facts."""
+    gpus = (Gpu(0, memory_bytes=int(gpu)),) if gpu is not None else None
+    ram = int(host) if host is not None else None
+    return Facts(machine=Machine(gpus=gpus, limits=Limits(ram_bytes=ram)))
+
+
+def _options(job: JobOptions, facts: Facts | None) -> dict[str, object]:
+    """The job's options under their names; the machine's GPUs where none are stated."""
+    options: dict[str, object] = {
+        name.replace("_", "-"): value for name, value in asdict(job).items()
+    }
+    gpus = facts.machine.selected_gpus if facts is not None else ()
+    if options["gpus"] is None and gpus and options["nodes"] is None:
+        options["gpus"] = len(gpus)
+    return options
+
+
+def _installed(facts: Facts | None) -> dict[str, Version]:
+    """Releases that the subject's interpreter has."""
+    environment = facts.environment if facts is not None else None
+    if environment is None:
+        return {}
+    return {item.name: item.version for item in environment.distributions or () if item.version}

@@ -1,0 +1,253 @@
+"""Findings of a plan: what breaks, what is tight, what could not be judged, what fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.memory.limits import GIB
+from envguard.memory.plan import MemoryPlan, Phase, Side
+from envguard.memory.verdict import (
+    Break,
+    Grade,
+    find_breaks,
+    grade,
+    offloads_to_host,
+    usable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envguard.facts.findings import Source
+    from envguard.matrix.memory_table import MemoryTable
+    from envguard.memory.changes import Tried
+    from envguard.memory.limits import MemoryLimits
+    from envguard.memory.lines import Stack
+
+_CODES = {
+    "gpu-oom-states-plus-activations": "MEM001",
+    "gpu-oom-zero2-full-params": "MEM002",
+    "host-oom-load": "MEM003",
+    "host-oom-per-rank-load": "MEM004",
+    "host-oom-optimizer-offload": "MEM005",
+    "host-oom-save": "MEM006",
+    "host-oom-rank0-gather": "MEM007",
+    "host-oom-resume": "MEM008",
+}
+_TIGHT, _GROWTH, _NOT_JUDGED, _NOTHING, _FITS = "MEM009", "MEM010", "MEM011", "MEM012", "MEM013"
+
+# The earliest phase first: what kills a job while it loads hides what would kill its save.
+CAUSE_ORDER = (
+    "host-oom-load",
+    "host-oom-per-rank-load",
+    "gpu-oom-zero2-full-params",
+    "gpu-oom-states-plus-activations",
+    "host-oom-optimizer-offload",
+    "host-oom-save",
+    "host-oom-rank0-gather",
+    "host-oom-resume",
+    "host-oom-growth",
+    "memory-plan",
+)
+# Public runs with offloaded states grew this far beyond what they began with.
+_GROWTH_FACTOR = 1.4
+_WORDS = {
+    "gpu-oom-states-plus-activations": "model states, gathered weights and activations together",
+    "gpu-oom-zero2-full-params": "every GPU keeps the whole weights; sharding them would do",
+    "host-oom-load": "reading the checkpoint takes more host memory than there is",
+    "host-oom-per-rank-load": "every rank of a node holds a whole copy of the weights on the host",
+    "host-oom-optimizer-offload": "offloaded states and their page-locked buffers",
+    "host-oom-save": "every copy that the checkpoint makes stands in host memory at once",
+    "host-oom-rank0-gather": "rank 0 gathers the weights of all ranks in host memory",
+    "host-oom-resume": "every rank reads its part of the checkpoint into host memory",
+}
+_NAMES = {Side.GPU: "GPU memory", Side.HOST: "host memory"}
+
+
+def plan_findings(
+    plan: MemoryPlan, limits: MemoryLimits, tried: tuple[Tried, ...], table: MemoryTable
+) -> tuple[Finding, ...]:
+    """All findings of a plan.
+
+    Args:
+        plan: The plan.
+        limits: The machine's.
+        tried: Changes that were tried, cheapest first.
+        table: For the sources of formulas.
+    """
+    if limits.gpu_usable is None and limits.host_usable is None:
+        return (_nothing_to_judge(plan),)
+    breaks = find_breaks(plan, limits)
+    found = [*_broken(plan, breaks, tried, table), *_tight(plan, limits, breaks)]
+    found += [*_resume(plan, limits), *_growth(plan, limits, breaks)]
+    if not any(finding.status is not Status.SKIP for finding in found):
+        found.append(_fitting(plan, limits))
+    return (*found, *_not_judged(plan, limits))
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:.1f} GiB"
+
+
+def _broken(
+    plan: MemoryPlan, breaks: tuple[Break, ...], tried: tuple[Tried, ...], table: MemoryTable
+) -> Iterator[Finding]:
+    """One finding a cause; the first of its phases gives the figures."""
+    for cause in dict.fromkeys(found.cause for found in breaks):
+        same = [found for found in breaks if found.cause == cause]
+        first = same[0]
+        stack = plan.phase(first.phase).stack(first.side)
+        yield Finding(
+            code=_CODES[cause],
+            cause=cause,
+            status=Status.FAIL,
+            title=f"{_NAMES[first.side]} breaks in {_phases(same)}: {_gib(first.need)} needed, "
+            f"{_gib(first.limit)} usable",
+            detail=f"{_WORDS[cause]}. {_largest_words(stack)}",
+            evidence=_evidence(stack, first.phase),
+            remedy=_remedy(tried),
+            source=_source(stack, table),
+        )
+
+
+def _phases(breaks: list[Break]) -> str:
+    return ", ".join(found.phase.value for found in breaks)
+
+
+def _largest_words(stack: Stack) -> str:
+    lines = sorted(stack.lines, key=lambda line: -line.amount.likely)[:3]
+    parts = [f"{line.part.value} {_gib(line.amount.likely)} ({line.formula})" for line in lines]
+    return "Largest: " + ", ".join(parts) + "."
+
+
+def _evidence(stack: Stack, phase: Phase) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(f"{phase.value}.{line.part.value}", _gib(line.amount.likely), line.formula)
+        for line in stack.lines
+    )
+
+
+def _source(stack: Stack, table: MemoryTable) -> Source:
+    largest = max(stack.lines, key=lambda line: line.amount.likely)
+    return table.formula(largest.formula.split(" ")[0]).provenance.source
+
+
+def _remedy(tried: tuple[Tried, ...]) -> Remedy:
+    enough = [t for t in tried if t.is_enough]
+    if not enough:
+        return Remedy("no single change that was tried is enough; see the changes for their peaks")
+    words = [f"{t.change.words} (host {_host(t)}, GPU {_gpu(t)})" for t in enough[:3]]
+    return Remedy("cheapest single changes that fit: " + "; ".join(words))
+
+
+def _host(tried: Tried) -> str:
+    return _gib(tried.plan.peak(Side.HOST).host.total.likely)
+
+
+def _gpu(tried: Tried) -> str:
+    return _gib(tried.plan.peak(Side.GPU).gpu.total.likely)
+
+
+def _tight(plan: MemoryPlan, limits: MemoryLimits, breaks: tuple[Break, ...]) -> Iterator[Finding]:
+    """Sides that may break where the evidence is a range."""
+    broken = {found.side for found in breaks}
+    for side in Side:
+        limit = usable(limits, side)
+        if side in broken or limit is None:
+            continue
+        tight = [p for p in plan.run if grade(p.stack(side), limit) is Grade.TIGHT]
+        if not tight:
+            continue
+        worst = max(tight, key=lambda p: p.stack(side).total.high)
+        total = worst.stack(side).total
+        yield Finding(
+            code=_TIGHT,
+            cause="memory-plan",
+            status=Status.WARN,
+            title=f"{_NAMES[side]} may not do in {worst.phase.value}: {_gib(total.likely)} is "
+            f"likely, up to {_gib(total.high)} possible, {_gib(limit)} usable",
+            detail=f"{_wide_words(worst.stack(side))}",
+        )
+
+
+def _wide_words(stack: Stack) -> str:
+    lines = sorted(stack.lines, key=lambda n: n.amount.likely - n.amount.high)[:2]
+    parts = [
+        f"{n.part.value} {_gib(n.amount.low)} to {_gib(n.amount.high)} ({n.formula})" for n in lines
+    ]
+    return "Widest ranges: " + ", ".join(parts) + "."
+
+
+def _resume(plan: MemoryPlan, limits: MemoryLimits) -> Iterator[Finding]:
+    """A resume is another run: where it would break, this one is only warned."""
+    if plan.job.resumes or limits.host_usable is None:
+        return
+    stack = plan.phase(Phase.RESUME).host
+    if grade(stack, limits.host_usable) is Grade.BREAKS:
+        yield Finding(
+            code=_CODES["host-oom-resume"],
+            cause="host-oom-resume",
+            status=Status.WARN,
+            title=f"a run that resumes from this checkpoint would need {_gib(stack.total.likely)} "
+            f"of host memory, {_gib(limits.host_usable)} are usable",
+            detail=f"{_WORDS['host-oom-resume']}. {_largest_words(stack)}",
+            evidence=_evidence(stack, Phase.RESUME),
+        )
+
+
+def _growth(plan: MemoryPlan, limits: MemoryLimits, breaks: tuple[Break, ...]) -> Iterator[Finding]:
+    limit = limits.host_usable
+    if limit is None or not offloads_to_host(plan) or any(b.side is Side.HOST for b in breaks):
+        return
+    need = plan.phase(Phase.STEP).host.total.likely
+    if need * _GROWTH_FACTOR > limit:
+        yield Finding(
+            code=_GROWTH,
+            cause="host-oom-growth",
+            status=Status.WARN,
+            title=f"offloaded states leave little room to grow: {_gib(need)} of {_gib(limit)}",
+            detail="Host memory of offloaded runs was seen to grow by up to 40 % in the first "
+            "steps (page-locked caches, data workers); this plan has no formula for it.",
+        )
+
+
+def _not_judged(plan: MemoryPlan, limits: MemoryLimits) -> Iterator[Finding]:
+    for side, option in ((Side.GPU, "--gpu-memory"), (Side.HOST, "--host-memory")):
+        if usable(limits, side) is None:
+            worst = plan.peak(side)
+            yield Finding(
+                code=_NOT_JUDGED,
+                cause="memory-plan",
+                status=Status.SKIP,
+                title=f"{_NAMES[side]} is not judged: its size is not known ({option}); "
+                f"{_gib(worst.stack(side).total.likely)} is needed in {worst.phase.value}",
+            )
+
+
+def _nothing_to_judge(plan: MemoryPlan) -> Finding:
+    gpu, host = plan.peak(Side.GPU), plan.peak(Side.HOST)
+    return Finding(
+        code=_NOTHING,
+        cause="memory-plan",
+        status=Status.UNKNOWN,
+        title="no limit to hold the plan against: state --gpu-memory and --host-memory",
+        detail=f"Needed: {_gib(gpu.gpu.total.likely)} a GPU in {gpu.phase.value}, "
+        f"{_gib(host.host.total.likely)} a node in {host.phase.value}.",
+    )
+
+
+def _fitting(plan: MemoryPlan, limits: MemoryLimits) -> Finding:
+    parts = []
+    for side in Side:
+        limit = usable(limits, side)
+        if limit is not None:
+            worst = plan.peak(side)
+            need = worst.stack(side).total.likely
+            parts.append(f"{_NAMES[side]} {_gib(need)} of {_gib(limit)} in {worst.phase.value}")
+    return Finding(
+        code=_FITS,
+        cause="memory-plan",
+        status=Status.OK,
+        title="all phases fit: " + ", ".join(parts),
+    )

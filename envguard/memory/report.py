@@ -1,0 +1,211 @@
+"""The report of a plan: findings, peaks, phases with every line's formula, changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from envguard.facts.report import Report, make_report
+from envguard.memory.changes import Tried, try_changes
+from envguard.memory.estimators import other_estimates
+from envguard.memory.findings import CAUSE_ORDER, plan_findings
+from envguard.memory.limits import GIB, MemoryLimits
+from envguard.memory.plan import MemoryPlan, PhasePlan, Side, plan_memory
+from envguard.memory.sweep import SweepRow, sweep
+from envguard.memory.verdict import find_breaks, fits, grade, usable
+
+if TYPE_CHECKING:
+    from envguard.facts.facts import Facts
+    from envguard.matrix.memory_table import Amount, MemoryTable
+    from envguard.memory.estimators import Estimate
+    from envguard.memory.job import Job
+    from envguard.memory.lines import Line
+    from envguard.memory.request import Resolved
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What else is asked for.
+
+    Args:
+        has_sweep: Every strategy side by side.
+        has_estimators: Other estimators beside the plan.
+    """
+
+    has_sweep: bool = False
+    has_estimators: bool = False
+
+
+def plan_report(
+    resolved: Resolved,
+    table: MemoryTable,
+    limits: MemoryLimits,
+    facts: Facts,
+    *,
+    matrix_version: str,
+    extras: Extras | None = None,
+) -> Report:
+    """Plan a job and report it.
+
+    Args:
+        resolved: The job, with what was assumed.
+        table: The formulas.
+        limits: The machine's.
+        facts: What is known of the machine.
+        matrix_version: For the envelope.
+        extras: What else is asked for.
+    """
+    job, wanted = resolved.job, extras or Extras()
+    plan = plan_memory(job, table, limits)
+    tried = () if fits(plan, limits) else try_changes(job, table, limits, plan)
+    body = _body(plan, limits, table, tried)
+    body["assumptions"] = list(resolved.assumptions)
+    if wanted.has_sweep:
+        body["sweep"] = [_sweep_row(row) for row in sweep(job, table, limits)]
+    if wanted.has_estimators:
+        body["estimators"] = [_estimate(row) for row in other_estimates(job, table)]
+    return make_report(
+        "plan",
+        facts,
+        plan_findings(plan, limits, tried, table),
+        matrix_version=matrix_version,
+        cause_order=CAUSE_ORDER,
+        notes=resolved.notes,
+        extra=body,
+    )
+
+
+def _body(
+    plan: MemoryPlan, limits: MemoryLimits, table: MemoryTable, tried: tuple[Tried, ...]
+) -> dict[str, Any]:
+    gpu, host = plan.peak(Side.GPU), plan.peak(Side.HOST)
+    return {
+        "peaks": {
+            "gpu_gib_per_rank": gib(gpu.gpu.total.likely),
+            "host_gib_per_node": gib(host.host.total.likely),
+            "phase_of_gpu_peak": gpu.phase.value,
+            "phase_of_host_peak": host.phase.value,
+        },
+        "breaks_first": _first_break(plan, limits),
+        "phases": [_phase(phase, plan, limits, table) for phase in plan.phases],
+        "limits": _limits(limits),
+        "job": job_document(plan.job),
+        "changes": [_change(item) for item in tried],
+    }
+
+
+def gib(size: float | None) -> float | None:
+    """Bytes as GiB with two decimals; None stays None."""
+    return None if size is None else round(size / GIB, 2)
+
+
+def _range(amount: Amount) -> dict[str, float | None]:
+    return {"low": gib(amount.low), "likely": gib(amount.likely), "high": gib(amount.high)}
+
+
+def _first_break(plan: MemoryPlan, limits: MemoryLimits) -> dict[str, Any] | None:
+    breaks = find_breaks(plan, limits)
+    if not breaks:
+        return None
+    first = breaks[0]
+    return {"phase": first.phase.value, "side": first.side.value, "cause": first.cause}
+
+
+def _phase(
+    phase: PhasePlan, plan: MemoryPlan, limits: MemoryLimits, table: MemoryTable
+) -> dict[str, Any]:
+    return {
+        "phase": phase.phase.value,
+        "is_part_of_run": phase in plan.run,
+        "gpu_gib_per_rank": _range(phase.gpu.total),
+        "host_gib_per_node": _range(phase.host.total),
+        "gpu": grade(phase.gpu, usable(limits, Side.GPU)).value,
+        "host": grade(phase.host, usable(limits, Side.HOST)).value,
+        "lines": [_line(line, side, table) for side in Side for line in phase.stack(side).lines],
+    }
+
+
+def _line(line: Line, side: Side, table: MemoryTable) -> dict[str, Any]:
+    formula = table.formula(line.formula.split(" ")[0])
+    return {
+        "side": side.value,
+        "part": line.part.value,
+        "gib": _range(line.amount),
+        "formula": line.formula,
+        "expression": formula.expr.text,
+        "what": line.what,
+        "evidence": formula.evidence.value,
+        "source": formula.provenance.source.url,
+        "is_firm": line.is_firm,
+        "is_reclaimable": line.is_reclaimable,
+    }
+
+
+def _limits(limits: MemoryLimits) -> dict[str, Any]:
+    return {
+        "gpu_gib": gib(limits.gpu_total),
+        "gpu_usable_gib": gib(limits.gpu_usable),
+        "host_gib": gib(limits.host_total),
+        "host_usable_gib": gib(limits.host_usable),
+        "host_kind": limits.host_kind,
+    }
+
+
+def job_document(job: Job) -> dict[str, Any]:
+    """A job for people and programs."""
+    return {
+        "model": job.shape.name,
+        "parameters": job.shape.params,
+        "trainable": job.trainable,
+        "is_guess": job.shape.is_guess,
+        "fields_used": list(job.shape.fields),
+        "strategy": job.strategy.value,
+        "gpus": job.gpus,
+        "nodes": job.nodes,
+        "dtype": job.precision.value,
+        "optimizer": job.optimizer.value,
+        "optimizer_on": job.optimizer_on.value,
+        "parameters_on": job.params_on.value,
+        "micro_batch": job.micro_batch,
+        "seq_len": job.seq_len,
+        "recompute": job.recompute.value,
+        "attention": job.attention.value,
+        "lora_rank": job.lora.rank if job.lora else None,
+        "quantized": job.quantized.value if job.quantized else None,
+        "save": job.save.value,
+        "resumes": job.resumes,
+    }
+
+
+def _change(tried: Tried) -> dict[str, Any]:
+    gpu, host = tried.plan.peak(Side.GPU), tried.plan.peak(Side.HOST)
+    return {
+        "change": tried.change.words,
+        "option": tried.change.option,
+        "cost": tried.change.cost,
+        "fits": tried.is_enough,
+        "gpu_gib_per_rank": gib(gpu.gpu.total.likely),
+        "host_gib_per_node": gib(host.host.total.likely),
+    }
+
+
+def _sweep_row(row: SweepRow) -> dict[str, Any]:
+    gpu, host = row.plan.peak(Side.GPU), row.plan.peak(Side.HOST)
+    return {
+        "strategy": row.name,
+        "gpu_gib_per_rank": gib(gpu.gpu.total.likely),
+        "phase_of_gpu_peak": gpu.phase.value,
+        "host_gib_per_node": gib(host.host.total.likely),
+        "phase_of_host_peak": host.phase.value,
+        "breaks": [f"{found.side.value} in {found.phase.value}" for found in row.breaks],
+    }
+
+
+def _estimate(row: Estimate) -> dict[str, Any]:
+    return {
+        "tool": row.tool,
+        "formula": row.formula,
+        "gpu_gib_per_rank": gib(row.gpu),
+        "host_gib_per_node": gib(row.host),
+        "why": row.why,
+    }
