@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from envguard.checks.context import CheckOptions, torch_evidence, torch_words
-from envguard.checks.installed import judged_torch, made_for, packages_of
+from envguard.checks.installed import Made, Package, judged_torch, made_for, packages_of
 from envguard.checks.remedies import companion_pin, install_remedy, uninstall_command
-from envguard.facts.environment import Accelerator
+from envguard.facts.environment import Accelerator, TorchBuild
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.versions import CudaVersion
 from envguard.matrix.libs_table import CudaMatch
 from envguard.matrix.package_rows import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envguard.checks.installed import Made, Package
-    from envguard.facts.environment import TorchBuild
     from envguard.facts.facts import Facts
-    from envguard.facts.versions import CudaVersion
     from envguard.matrix.loader import Matrix
 
 _DOMAIN = frozenset({"torchvision", "torchaudio"})
@@ -40,6 +39,23 @@ _UNSUFFIXED = frozenset(
 _SAME_FILES = frozenset({"nvidia-cudnn", "nvidia-cusparselt", "nvidia-nccl", "nvidia-nvshmem"})
 
 
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """A package whose build is known, beside a CUDA build of torch.
+
+    Args:
+        package: The package.
+        made: What it was made for.
+        torch: The build.
+        cuda: The build's CUDA.
+    """
+
+    package: Package
+    made: Made
+    torch: TorchBuild
+    cuda: CudaVersion
+
+
 def check_companion_cuda(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
     """Companions that were made for another CUDA, for the CPU or for another vendor."""
     torch = judged_torch(facts)
@@ -48,147 +64,99 @@ def check_companion_cuda(facts: Facts, matrix: Matrix, options: CheckOptions) ->
     for package in packages_of(facts, matrix):
         made = made_for(package, facts)
         if made is not None:
-            yield from _compare(package, made, torch, torch.cuda, facts, matrix, options)
+            beside = _Beside(package, made, torch, torch.cuda)
+            for finding in _compare(beside, matrix):
+                remedy = (
+                    None
+                    if finding.status is Status.OK
+                    else _same_index(beside, facts, matrix, options)
+                )
+                yield replace(finding, remedy=remedy)
         yield from _check_libraries(package, torch, torch.cuda, facts)
 
 
-def _compare(
-    package: Package,
-    made: Made,
-    torch: TorchBuild,
-    cuda: CudaVersion,
-    facts: Facts,
-    matrix: Matrix,
-    options: CheckOptions,
-) -> Iterator[Finding]:
+def _compare(beside: _Beside, matrix: Matrix) -> Iterator[Finding]:
+    made, cuda = beside.made, beside.cuda
     match made.accelerator:
         case Accelerator.CPU:
-            if made.is_labelled or package.name == "torchvision":
-                yield _cpu_build(package, made, torch, facts, matrix, options)
+            if made.is_labelled or beside.package.name == "torchvision":
+                yield _cpu_build(beside)
         case Accelerator.CUDA:
             if made.built.major not in {None, cuda.major}:
-                yield _other_major(package, made, torch, facts, matrix, options)
+                yield _other_major(beside)
             elif made.built.cuda not in {None, cuda}:
-                yield from _other_minor(package, made, torch, facts, matrix, options)
+                yield from _other_minor(beside, matrix)
         case Accelerator.ROCM | Accelerator.XPU | Accelerator.MPS:
             yield _finding(
-                package,
-                made,
-                torch,
-                code="ABI005",
-                cause="companion-from-other-index",
-                status=Status.FAIL,
-                title=f"{package.words} is a build for {made.accelerator.value}",
-                detail=f"{torch_words(torch)} is one for CUDA: importing the two together fails or "
+                beside,
+                "ABI005",
+                "companion-from-other-index",
+                Status.FAIL,
+                f"{beside.package.words} is a build for {made.accelerator.value}",
+                f"{torch_words(beside.torch)} is one for CUDA: importing the two together fails or "
                 "crashes.",
-                remedy=_same_index(package, torch, facts, matrix, options),
             )
 
 
-def _cpu_build(
-    package: Package,
-    made: Made,
-    torch: TorchBuild,
-    facts: Facts,
-    matrix: Matrix,
-    options: CheckOptions,
-) -> Finding:
-    is_vision = package.name == "torchvision"
-    return _finding(
-        package,
-        made,
-        torch,
-        code="ABI004" if is_vision else "ABI005",
-        cause="vision-cpu-build" if is_vision else "companion-from-other-index",
-        status=Status.FAIL if is_vision else Status.WARN,
-        title=f"{package.words} is a CPU build beside {torch_words(torch)}",
-        detail="torchvision's operators (nms, roi_align ...) raise NotImplementedError on CUDA "
-        "tensors."
-        if is_vision
-        else "It imports; what it would do on the GPU, it cannot.",
-        remedy=_same_index(package, torch, facts, matrix, options),
-    )
+def _cpu_build(beside: _Beside) -> Finding:
+    title = f"{beside.package.words} is a CPU build beside {torch_words(beside.torch)}"
+    if beside.package.name == "torchvision":
+        detail = "torchvision's operators (nms, roi_align ...) raise NotImplementedError on CUDA "
+        detail += "tensors."
+        return _finding(beside, "ABI004", "vision-cpu-build", Status.FAIL, title, detail)
+    detail = "It imports; what it would do on the GPU, it cannot."
+    return _finding(beside, "ABI005", "companion-from-other-index", Status.WARN, title, detail)
 
 
-def _other_major(
-    package: Package,
-    made: Made,
-    torch: TorchBuild,
-    facts: Facts,
-    matrix: Matrix,
-    options: CheckOptions,
-) -> Finding:
+def _other_major(beside: _Beside) -> Finding:
+    package, built = beside.package, beside.made.built
     mismatch = next((r.mismatch for r in package.ranges if r.mismatch is not None), None)
-    is_domain = package.name in _DOMAIN
-    degraded = mismatch is Mismatch.DEGRADED
     happens = {
         Mismatch.DEGRADED: "its compiled code is not loaded, the rest works.",
         Mismatch.NO_KERNELS: "it imports with a warning and has none of its kernels.",
     }.get(mismatch or Mismatch.IMPORT, "importing it fails.")
+    is_domain = package.name in _DOMAIN
     return _finding(
-        package,
-        made,
-        torch,
-        code="ABI005" if is_domain else "ABI003",
-        cause="companion-from-other-index" if is_domain else "cudart-major-mismatch",
-        status=Status.WARN if degraded else Status.FAIL,
-        title=f"{package.words} was built for CUDA {made.built}, {torch_words(torch)} for CUDA "
-        f"{torch.cuda}",
-        detail=f"It needs libcudart.so.{made.built.major}, which comes with a torch for CUDA "
-        f"{made.built.major} only: {happens}",
-        remedy=_same_index(package, torch, facts, matrix, options),
+        beside,
+        "ABI005" if is_domain else "ABI003",
+        "companion-from-other-index" if is_domain else "cudart-major-mismatch",
+        Status.WARN if mismatch is Mismatch.DEGRADED else Status.FAIL,
+        f"{package.words} was built for CUDA {built}, {torch_words(beside.torch)} for CUDA "
+        f"{beside.cuda}",
+        f"It needs libcudart.so.{built.major}, which comes with a torch for CUDA {built.major} "
+        f"only: {happens}",
     )
 
 
-def _other_minor(
-    package: Package,
-    made: Made,
-    torch: TorchBuild,
-    facts: Facts,
-    matrix: Matrix,
-    options: CheckOptions,
-) -> Iterator[Finding]:
+def _other_minor(beside: _Beside, matrix: Matrix) -> Iterator[Finding]:
     """One CUDA major, two minors: only what compares them at import minds."""
+    package = beside.package
     compares = matrix.libs.cuda_match(package.name, package.version)
     if compares is CudaMatch.MINOR:
         yield _finding(
-            package,
-            made,
-            torch,
-            code="ABI005",
-            cause="companion-from-other-index",
-            status=Status.FAIL,
-            title=f"{package.words} was built for CUDA {made.built}, {torch_words(torch)} for "
-            f"CUDA {torch.cuda}",
-            detail="It compares the two when it is imported, and raises RuntimeError where they "
-            "differ.",
-            remedy=_same_index(package, torch, facts, matrix, options),
+            beside,
+            "ABI005",
+            "companion-from-other-index",
+            Status.FAIL,
+            f"{package.words} was built for CUDA {beside.made.built}, {torch_words(beside.torch)} "
+            f"for CUDA {beside.cuda}",
+            "It compares the two when it is imported, and raises RuntimeError where they differ.",
         )
-    elif package.name in _DOMAIN and made.is_labelled:
+    elif package.name in _DOMAIN and beside.made.is_labelled:
         yield _finding(
-            package,
-            made,
-            torch,
-            code="ABI009",
-            cause="companion-from-other-index",
-            status=Status.OK,
-            title=f"{package.words} comes from another index than {torch_words(torch)}",
-            detail="Both are for the same CUDA major, so it works.",
+            beside,
+            "ABI009",
+            "companion-of-same-major",
+            Status.OK,
+            f"{package.words} comes from another index than {torch_words(beside.torch)}",
+            "Both are for the same CUDA major, so it works.",
         )
 
 
 def _finding(
-    package: Package,
-    made: Made,
-    torch: TorchBuild,
-    *,
-    code: str,
-    cause: str,
-    status: Status,
-    title: str,
-    detail: str,
-    remedy: Remedy | None = None,
+    beside: _Beside, code: str, cause: str, status: Status, title: str, detail: str
 ) -> Finding:
+    package, made = beside.package, beside.made
     what = made.accelerator.value if made.built.major is None else f"CUDA {made.built}"
     built = Evidence(f"distribution[{package.name}].built_for", what, made.origin)
     return Finding(
@@ -198,26 +166,23 @@ def _finding(
         title=title,
         detail=detail,
         package=package.name,
-        evidence=(package.evidence, built, *torch_evidence(torch)),
-        remedy=remedy,
+        evidence=(package.evidence, built, *torch_evidence(beside.torch)),
         source=made.provenance.source if made.provenance else None,
         line=package.distribution.line,
     )
 
 
-def _same_index(
-    package: Package, torch: TorchBuild, facts: Facts, matrix: Matrix, options: CheckOptions
-) -> Remedy:
-    backend = torch.backend
-    index = matrix.torch.index_url(backend, options.torch_index) if backend else ""
-    if package.name not in matrix.uv.routed_packages or not index:
+def _same_index(beside: _Beside, facts: Facts, matrix: Matrix, options: CheckOptions) -> Remedy:
+    package, backend = beside.package, beside.torch.backend
+    if package.name not in matrix.uv.routed_packages or backend is None:
         return Remedy(
-            f"install a build of {package.name} for CUDA {torch.cuda}, from its own releases, or "
-            f"the torch that its wheel was built for"
+            f"install a build of {package.name} for CUDA {beside.cuda}, from its own releases, or "
+            "the torch that its wheel was built for"
         )
-    found = companion_pin(package.name, torch, matrix, options.torch_index)
-    pin = found[0] if found else package.name
-    return install_remedy(facts.environment, (pin,), index_url=index)
+    index = matrix.torch.index_url(backend, options.torch_index)
+    found = companion_pin(package.name, beside.torch, matrix, options.torch_index)
+    public = (found[0] if found else f"{package.name}=={package.version.public}").partition("+")[0]
+    return install_remedy(facts.environment, (f"{public}+{backend.label}",), index_url=index)
 
 
 def _check_libraries(

@@ -176,10 +176,10 @@ def comes_from_pypi(package: Package, facts: Facts) -> bool:
         return False
     if distribution.installer == "conda" or facts.machine.host.platform != _PYPI_WHEELS:
         return False
-    if distribution.url is not None:
-        return False
     index = (distribution.index_url or "").rstrip("/")
     if index and not index.endswith("/simple"):
-        return False
+        return False  # no mirror of PyPI's layout
+    if distribution.url is not None and not index:
+        return False  # a wheel from somewhere
     by_conda = environment is not None and environment.manager is Manager.CONDA
     return not by_conda or distribution.installer in {"pip", "uv"}

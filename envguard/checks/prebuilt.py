@@ -11,7 +11,7 @@ from packaging.version import Version
 from envguard.checks.context import CheckOptions, torch_evidence, torch_words
 from envguard.checks.installed import is_pinned_only, judged_torch, packages_of
 from envguard.checks.remedies import install_command
-from envguard.facts.environment import Accelerator, Manager
+from envguard.facts.environment import Accelerator, Distribution, Manager, TorchBuild
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.matrix.complete import possible_platforms
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.checks.installed import Package
-    from envguard.facts.environment import Distribution, TorchBuild
     from envguard.facts.facts import Facts
     from envguard.matrix.loader import Matrix
 
@@ -68,66 +67,98 @@ def parse_wheel_label(distribution: Distribution) -> WheelLabel | None:
     return WheelLabel(int(match[1][:2]), Version(match[2]), abi, tag, match[0], origin)
 
 
+@dataclass(frozen=True, slots=True)
+class _Wheel:
+    """A labelled wheel beside a torch build.
+
+    Args:
+        distribution: The wheel.
+        label: What its name says.
+        torch: The build.
+        version: The build's version.
+        cxx11_abi: The build's C++ ABI; None when not known.
+        python: Python tag of the interpreter; empty when not known.
+    """
+
+    distribution: Distribution
+    label: WheelLabel
+    torch: TorchBuild
+    version: Version
+    cxx11_abi: bool | None
+    python: str
+
+
 def check_prebuilt_wheels(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
     """Prebuilt wheels against the torch build, by what their names say."""
-    torch = judged_torch(facts)
-    environment = facts.environment
+    torch, environment = judged_torch(facts), facts.environment
     if torch is None or torch.version is None or environment is None:
         return
+    tag = (environment.interpreter.python_tag if environment.interpreter else None) or ""
     for distribution in environment.distributions or ():
         label = parse_wheel_label(distribution)
         if label is not None:
-            yield from _compare(distribution, label, torch, torch.version, facts, matrix)
+            abi = _abi_of(torch, torch.version, facts, matrix)
+            wheel = _Wheel(distribution, label, torch, torch.version, abi, tag)
+            yield from _other_torch(wheel)
+            yield from _other_abi(wheel)
+            yield from _other_cuda(wheel)
+            yield from _other_python(wheel)
 
 
-def _compare(
-    distribution: Distribution,
-    label: WheelLabel,
-    torch: TorchBuild,
-    version: Version,
-    facts: Facts,
-    matrix: Matrix,
-) -> Iterator[Finding]:
-    if label.torch.release[:2] != version.release[:2]:
+def _other_torch(wheel: _Wheel) -> Iterator[Finding]:
+    if wheel.label.torch.release[:2] != wheel.version.release[:2]:
         yield _finding(
-            distribution,
-            label,
-            torch,
-            code="ABI002",
-            cause="abi-torch-version",
-            title=f"was built for torch {label.torch}, not for {torch_words(torch)}",
-            detail="torch's C++ symbols change from minor to minor: importing it fails with an "
-            "undefined symbol.",
+            wheel,
+            "ABI002",
+            "abi-torch-version",
+            f"was built for torch {wheel.label.torch}, not for {torch_words(wheel.torch)}",
+            "torch's C++ symbols change from minor to minor: importing it fails with an undefined "
+            "symbol.",
         )
-    abi = _abi_of(torch, version, facts, matrix)
-    if label.cxx11_abi is not None and abi is not None and label.cxx11_abi != abi:
-        yield _finding(
-            distribution,
-            label,
-            torch,
-            code="ABI007",
-            cause="abi-cxx11-flag",
-            title=f"was built for the {_abi_words(label.cxx11_abi)} C++ ABI, {torch_words(torch)} "
-            f"for the {_abi_words(abi)} one",
-            detail="Builds of one torch version differ in it. Importing it fails with an undefined "
-            f"symbol that ends in {'Ss' if not label.cxx11_abi else 'a basic_string of __cxx11'}.",
-        )
-    if torch.cuda is not None and label.cuda_major != torch.cuda.major:
-        yield _finding(
-            distribution,
-            label,
-            torch,
-            code="ABI003",
-            cause="cudart-major-mismatch",
-            title=f"was built for CUDA {label.cuda_major}, {torch_words(torch)} for CUDA "
-            f"{torch.cuda}",
-            detail=f"Importing it fails: libcudart.so.{label.cuda_major} is missing.",
-        )
-    yield from _other_python(distribution, label, torch, facts)
+
+
+def _other_abi(wheel: _Wheel) -> Iterator[Finding]:
+    own = wheel.label.cxx11_abi
+    if own is None or wheel.cxx11_abi is None or own == wheel.cxx11_abi:
+        return
+    symbol = "a basic_string of __cxx11" if own else "Ss"
+    yield _finding(
+        wheel,
+        "ABI007",
+        "abi-cxx11-flag",
+        f"was built for the {_abi_words(own)} C++ ABI, {torch_words(wheel.torch)} for the "
+        f"{_abi_words(wheel.cxx11_abi)} one",
+        "Builds of one torch version differ in it. Importing it fails with an undefined symbol "
+        f"that ends in {symbol}.",
+    )
 
 
 def _abi_words(is_new: bool) -> str:
     return "new" if is_new else "old"
+
+
+def _other_cuda(wheel: _Wheel) -> Iterator[Finding]:
+    cuda = wheel.torch.cuda
+    if cuda is not None and wheel.label.cuda_major != cuda.major:
+        yield _finding(
+            wheel,
+            "ABI003",
+            "cudart-major-mismatch",
+            f"was built for CUDA {wheel.label.cuda_major}, {torch_words(wheel.torch)} for CUDA "
+            f"{cuda}",
+            f"Importing it fails: libcudart.so.{wheel.label.cuda_major} is missing.",
+        )
+
+
+def _other_python(wheel: _Wheel) -> Iterator[Finding]:
+    if wheel.label.python and wheel.python and wheel.label.python != wheel.python:
+        yield _finding(
+            wheel,
+            "ABI008",
+            "wheel-for-other-python",
+            f"is a wheel for {wheel.label.python}, the interpreter is {wheel.python}",
+            "pip refuses it.",
+        )
 
 
 def _abi_of(torch: TorchBuild, version: Version, facts: Facts, matrix: Matrix) -> bool | None:
@@ -146,55 +177,28 @@ def _abi_of(torch: TorchBuild, version: Version, facts: Facts, matrix: Matrix) -
     return found.pop() if len(found) == 1 else None
 
 
-def _other_python(
-    distribution: Distribution, label: WheelLabel, torch: TorchBuild, facts: Facts
-) -> Iterator[Finding]:
-    interpreter = facts.environment.interpreter if facts.environment else None
-    tag = interpreter.python_tag if interpreter else None
-    if label.python and tag and label.python != tag:
-        yield _finding(
-            distribution,
-            label,
-            torch,
-            code="ABI008",
-            cause="wheel-for-other-python",
-            title=f"is a wheel for {label.python}, the interpreter is {tag}",
-            detail="pip refuses it.",
-        )
-
-
-def _finding(
-    distribution: Distribution,
-    label: WheelLabel,
-    torch: TorchBuild,
-    *,
-    code: str,
-    cause: str,
-    title: str,
-    detail: str,
-) -> Finding:
-    name = distribution.name
-    version = distribution.version
-    public = f"{name} {version.public}" if version else name
-    abi = "" if torch.cxx11_abi is None else f" and cxx11abi{str(torch.cxx11_abi).upper()}"
-    series = ".".join(map(str, torch.version.release[:2])) if torch.version else "?"
-    cuda = f"cu{torch.cuda.major}" if torch.cuda else "its CUDA"
+def _finding(wheel: _Wheel, code: str, cause: str, title: str, detail: str) -> Finding:
+    name, version, torch = wheel.distribution.name, wheel.distribution.version, wheel.torch
+    abi = "" if wheel.cxx11_abi is None else f"cxx11abi{str(wheel.cxx11_abi).upper()}"
+    series = ".".join(map(str, wheel.version.release[:2]))
+    cuda = f"cu{torch.cuda.major}" if torch.cuda else ""
+    python = f" and {wheel.python}" if wheel.python else ""
     return Finding(
         code=code,
         cause=cause,
         status=Status.FAIL,
-        title=f"{public} {title}",
+        title=f"{name} {version.public if version else ''} {title}",
         detail=detail,
         package=name,
         evidence=(
-            Evidence(f"distribution[{name}].wheel", label.text, label.origin),
+            Evidence(f"distribution[{name}].wheel", wheel.label.text, wheel.label.origin),
             *torch_evidence(torch),
         ),
         remedy=Remedy(
-            f"install the wheel of {name} that names {cuda}torch{series}{abi}, or build it from "
-            "source against this torch"
+            f"install the wheel of {name} that names {cuda}torch{series}{abi}{python}, or build it "
+            "from source against this torch"
         ),
-        line=distribution.line,
+        line=wheel.distribution.line,
     )
 
 
@@ -206,7 +210,8 @@ def check_source_builds(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
             continue
         if parse_wheel_label(package.distribution) is not None:
             continue
-        if is_pinned_only(facts) and package.distribution.url is None:
+        url = (package.distribution.url or "").partition("#")[0]
+        if is_pinned_only(facts) and not url.endswith(".whl"):
             yield _isolated(package, facts)
         if torch is not None and torch.version is not None:
             yield from _no_wheel(package, torch, torch.version)

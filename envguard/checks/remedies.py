@@ -103,7 +103,9 @@ def companion_pin(
     is_routed = package in matrix.uv.routed_packages
     if backend is None or torch.version.local is None or not is_routed:
         return f"{package}=={version}", ""
-    return f"{package}=={version}", matrix.torch.index_url(backend, template)
+    # With its label: without one, pip is content with the build of another index.
+    pin = f"{package}=={version}+{backend.label}"
+    return pin, matrix.torch.index_url(backend, template)
 
 
 def _released_for(package: str, torch: Version, matrix: Matrix) -> Version | None:

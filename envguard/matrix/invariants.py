@@ -10,6 +10,7 @@ from packaging.version import Version
 
 from envguard.errors import MatrixError
 from envguard.facts.versions import Backend, ComputeCapability, CudaVersion, DriverVersion
+from envguard.matrix.package_invariants import PACKAGE_INVARIANTS
 from envguard.matrix.rows import Segment
 from envguard.matrix.torch_invariants import TORCH_INVARIANTS
 
@@ -308,4 +309,5 @@ INVARIANTS: tuple[Callable[[Matrix], Iterator[str]], ...] = (
     _check_gpus,
     _check_backend_labels,
     *TORCH_INVARIANTS,
+    *PACKAGE_INVARIANTS,
 )
