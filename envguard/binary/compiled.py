@@ -18,7 +18,7 @@ from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.versions import CodeTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from envguard.binary.source import ByteSource
 
@@ -27,9 +27,9 @@ T = TypeVar("T")
 PROBE = "binary"
 _ARCH_LIBRARY = "libtorch_python.so"
 _ARCH_STRING = re.compile(
-    rb"\0((?:sm|compute)_[0-9]{2,3}[af]?(?: (?:sm|compute)_[0-9]{2,3}[af]?)*)\0"
+    rb"(?<![^\0])(?:sm|compute)_[0-9]{2,3}[af]?(?: (?:sm|compute)_[0-9]{2,3}[af]?)*(?=\0)"
 )
-_BLOCK, _OVERLAP = 4 * 1024 * 1024, 4096
+_MOST_CONSTANTS = 64 * 1024 * 1024
 _MOST_DEFINED = 50_000
 _OTHER_FORMATS = (
     (b"MZ", "a Windows module, which envguard does not read"),
@@ -154,16 +154,10 @@ def read_arch_flags(image: Image) -> tuple[CodeTarget, ...]:
     Raises:
         UnreadableError: The file's constants lie outside it.
     """
-    found = [
-        match
-        for section in image.sections(b".rodata")
-        for match in _search(image, section.offset, section.size)
-    ]
+    found: list[bytes] = []
+    for section in image.sections(b".rodata"):
+        if section.size > _MOST_CONSTANTS:
+            raise UnreadableError(f"constants of {section.size} bytes")
+        found += _ARCH_STRING.findall(image.source.read(section.offset, section.size))
     longest = max(found, key=len, default=b"")
     return tuple(CodeTarget.parse(word) for word in longest.decode("ascii").split())
-
-
-def _search(image: Image, offset: int, size: int) -> Iterable[bytes]:
-    for start in range(0, size, _BLOCK):
-        block = image.source.read(offset + start, min(_BLOCK + _OVERLAP, size - start))
-        yield from _ARCH_STRING.findall(block)

@@ -31,11 +31,6 @@ void f(const char *x) { c10::detail::torchCheckFail(x, x, 1, std::string(x)); }
 SUFFIX = ".cpython-311-x86_64-linux-gnu.so"
 
 
-@pytest.fixture
-def torch(tmp_path: Path) -> TorchLike:
-    return make_torch(tmp_path / "python3.11/site-packages")
-
-
 def facts_of(torch: TorchLike, environ: dict[str, str] | None = None) -> BinaryFacts:
     return read_environment((torch.site,), torch.torch, environ or {}, None)
 
@@ -80,10 +75,9 @@ def test_a_module_of_the_old_abi_beside_a_torch_of_the_new_one(torch: TorchLike)
     assert problem.is_torch
 
 
-def test_a_module_of_the_new_abi_beside_a_torch_of_the_old_one(tmp_path: Path) -> None:
-    torch = make_torch(tmp_path / "python3.11/site-packages", new_abi=False)
-    module = torch.module(f"flash_attn{SUFFIX}", CHECK, new_abi=True)
-    problem = check(torch, module)
+def test_a_module_of_the_new_abi_beside_a_torch_of_the_old_one(old_torch: TorchLike) -> None:
+    module = old_torch.module(f"flash_attn{SUFFIX}", CHECK, new_abi=True)
+    problem = check(old_torch, module)
     assert problem.name.startswith("_ZN3c106detail14torchCheckFail")
     assert problem.cxx11_abi is True
 
@@ -158,10 +152,9 @@ def test_a_library_of_the_driver_is_marked(torch: TorchLike) -> None:
 
 
 def test_a_cuda_module_beside_a_torch_without_cuda(torch: TorchLike) -> None:
-    other = make_torch(torch.site.parent / "cuda/python3.11/site-packages")
-    cuda = other.workshop.library(
-        "torch/lib/libtorch_cuda.so", "namespace at { void gpu() {} }", rpath="$ORIGIN"
-    )
+    other = Workshop(torch.site.parent / "elsewhere")
+    other.folder.mkdir()
+    cuda = other.library("libtorch_cuda.so", "namespace at { void gpu() {} }")
     source = "namespace at { void gpu(); } void f() { at::gpu(); }"
     module = torch.module(f"ext{SUFFIX}", source, needs=(torch.lib / "libc10.so", cuda))
     problem = check(torch, module)
