@@ -99,7 +99,7 @@ def derive_memory(facts: Mapping[str, Any], extra: Mapping[str, Any]) -> str:
         raise FactsError(f"formulas stated twice: {', '.join(twice)}")
     arrays = {
         "formula": formulas,
-        "wrong_estimator": [_wrong(row) for row in facts["known_wrong"]],
+        "wrong_estimator": [_wrong(row) for row in facts["known_wrong"] if _is_about_memory(row)],
         "accounting": [_accounting(row) for row in facts["accounting"]],
         "measurement": [_measurement(row) for row in facts["measurement"]],
         "typical": [{**row, "source": _keys(row["source"]), **_DOC} for row in extra["typical"]],
@@ -184,6 +184,11 @@ def _extra_row(row: Mapping[str, Any]) -> dict[str, object]:
     shapes = ("expr", "low", "high", "rounded", "moment", "part_of")
     kept = {key: row[key] for key in shapes if key in row}
     return {"id": row["id"], "group": "plan", **kept, **_about(row)}
+
+
+def _is_about_memory(row: Mapping[str, Any]) -> bool:
+    """The facts list one wrong rule about exit codes among the estimators."""
+    return "exit -11" not in row["tool"]
 
 
 def _wrong(row: Mapping[str, Any]) -> dict[str, object]:

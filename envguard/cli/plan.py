@@ -15,6 +15,7 @@ from envguard.cli.subject import live_facts, read_source
 from envguard.cli.tables import load_matrix
 from envguard.facts.facts import Facts
 from envguard.facts.machine import Gpu, Limits, Machine
+from envguard.memory.calibrate import read_record
 from envguard.memory.limits import MemoryLimits, limits_of, parse_memory
 from envguard.memory.report import Extras, plan_report
 from envguard.memory.request import Request, resolve
@@ -42,6 +43,10 @@ def plan(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw it: FILE.png, .svg or .html.")
     ] = None,
+    from_run: Annotated[
+        Path | None,
+        typer.Option("--from-run", help="Record of a run of this job: scale the plan to it."),
+    ] = None,
     *,
     model_options: ModelOptions,
     job: JobOptions,
@@ -57,29 +62,35 @@ def plan(
     matrix = load_matrix(output.matrix)
     table = matrix.memory
     facts = _facts(limits)
-    request = Request(
-        params=model_options.params,
-        model=model_options.model,
-        configs=tuple(model_options.config),
-        versions={name: text for name, text in asdict(versions).items() if text is not None},
-        installed=_installed(facts),
-        options=_options(job, facts),
-    )
-    resolved = resolve(request, table)
+    resolved = resolve(_request(model_options, job, versions, facts), table)
     found = _limits(limits, facts, table)
+    measured = read_record(from_run) if from_run is not None else None
     report = plan_report(
         resolved,
         table,
         found.limits,
         found.facts,
         matrix_version=matrix.manifest.data_version,
-        extras=Extras(has_sweep=sweep, has_estimators=compare_estimators),
+        extras=Extras(sweep, compare_estimators, measured),
     )
     if plot is not None:
         from envguard.render.plot import write_plot  # needs the extra envguard[plot]
 
         write_plot(report.extra, plot)
     return emit_report(report, output)
+
+
+def _request(
+    model: ModelOptions, job: JobOptions, versions: VersionOptions, facts: Facts | None
+) -> Request:
+    return Request(
+        params=model.params,
+        model=model.model,
+        configs=tuple(model.config),
+        versions={name: text for name, text in asdict(versions).items() if text is not None},
+        installed=_installed(facts),
+        options=_options(job, facts),
+    )
 
 
 @dataclass(frozen=True, slots=True)

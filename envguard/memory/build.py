@@ -66,13 +66,6 @@ def build_job(
         raise InputError(f"state the strategy: --strategy ({known}) or --config FILE")
     gpus, nodes = _layout(settings, assumed)
     quantized = settings.get("quantized", Quantized)
-    lora = settings.get("lora", Lora)
-    if quantized is not None and lora is None:
-        lora = Lora(16)
-        assumed.append("adapters of rank 16 on all linear layers (--lora)")
-    recompute = settings.get("recompute", Recompute)
-    if recompute is None:
-        assumed.append(_RECOMPUTE_WORDS)
     return Job(
         shape=shape,
         strategy=strategy,
@@ -85,17 +78,25 @@ def build_job(
         params_on=settings.get("params_on", Place) or Place.GPU,
         micro_batch=_assume(settings, "micro_batch", 1, _BATCH_WORDS, assumed),
         seq_len=_assume(settings, "seq_len", 1024, _LENGTH_WORDS, assumed),
-        recompute=recompute or Recompute.NONE,
-        is_recompute_stated=recompute is not None,
+        recompute=_assume(settings, "recompute", Recompute.NONE, _RECOMPUTE_WORDS, assumed),
+        is_recompute_stated="recompute" in settings.values,
         attention=settings.get("attention", Attention) or Attention.SDPA,
         has_fused_loss=settings.get("fused_loss", bool) or False,
-        lora=lora,
+        lora=_lora(settings, quantized, assumed),
         quantized=quantized,
         save=_assume(settings, "save", SaveMode.TRAINER, _SAVE_WORDS, assumed),
         fsdp_sharded=settings.get("fsdp_sharded", bool) or False,
         resumes=settings.get("resume", bool) or False,
         zero=_zero(settings, shape, table, assumed),
     )
+
+
+def _lora(settings: Settings, quantized: Quantized | None, assumed: list[str]) -> Lora | None:
+    lora = settings.get("lora", Lora)
+    if quantized is not None and lora is None:
+        assumed.append("adapters of rank 16 on all linear layers (--lora)")
+        return Lora(16)
+    return lora
 
 
 def _assume(settings: Settings, name: str, default: T, words: str, assumed: list[str]) -> T:

@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from envguard.memory.job import Job, Optimizer, Place, Recompute, SaveMode, Strategy
 from envguard.memory.limits import GIB, MemoryLimits, limits_of
-from envguard.memory.plan import MemoryPlan, plan_memory
+from envguard.memory.plan import MemoryPlan
 from envguard.memory.validate import is_valid
 from envguard.memory.verdict import fits
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.matrix.memory_table import MemoryTable
+    from envguard.memory.planner import Planner
 
 _HOST_SIZES = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 _GPU_SIZES = (24, 32, 40, 48, 80, 96, 141, 192, 288)
@@ -50,35 +51,30 @@ class Tried:
     is_enough: bool
 
 
-def try_changes(
-    job: Job, table: MemoryTable, limits: MemoryLimits, plan: MemoryPlan
-) -> tuple[Tried, ...]:
+def try_changes(planner: Planner, limits: MemoryLimits, plan: MemoryPlan) -> tuple[Tried, ...]:
     """Plan every single change.
 
     Args:
-        job: The job that does not fit.
-        table: The formulas.
+        planner: Plans the changed jobs.
         limits: The machine's.
-        plan: The job's own plan.
+        plan: The plan of the job that does not fit.
 
     Returns:
         Those that are enough, cheapest first; where none is, all that lower the broken peak.
     """
     tried = []
-    for change in _candidates(job, table, limits, plan):
-        changed = plan_memory(change.job, table, change.limits)
+    for change in _candidates(planner.table, limits, plan):
+        changed = planner.plan(change.job, change.limits)
         tried.append(Tried(change, changed, fits(changed, change.limits)))
     enough = sorted((t for t in tried if t.is_enough), key=lambda t: t.change.cost)
     return tuple(enough or sorted(tried, key=lambda t: t.change.cost))
 
 
-def _candidates(
-    job: Job, table: MemoryTable, limits: MemoryLimits, plan: MemoryPlan
-) -> Iterator[Change]:
-    for cost, words, option, changed in _job_changes(job):
+def _candidates(table: MemoryTable, limits: MemoryLimits, plan: MemoryPlan) -> Iterator[Change]:
+    for cost, words, option, changed in _job_changes(plan.job):
         if is_valid(changed):
             yield Change(cost, words, option, changed, limits)
-    yield from _hardware(job, table, limits, plan)
+    yield from _hardware(table, limits, plan)
 
 
 Candidate = tuple[int, str, str, Job]
@@ -181,23 +177,21 @@ def _offload_changes(job: Job) -> Iterator[Candidate]:
         yield 7, "offload to NVMe", "--offload-device nvme", changed
 
 
-def _hardware(
-    job: Job, table: MemoryTable, limits: MemoryLimits, plan: MemoryPlan
-) -> Iterator[Change]:
+def _hardware(table: MemoryTable, limits: MemoryLimits, plan: MemoryPlan) -> Iterator[Change]:
     """The smallest usual sizes that hold the plan."""
     for size in _HOST_SIZES:
         if limits.host_total is not None and size * GIB > limits.host_total:
             larger = _with_host(table, limits, size)
             if _holds(plan, larger, host=True):
                 words, option = f"{size} GiB of host memory", f"--host-memory {size}"
-                yield Change(8, words, option, job, larger)
+                yield Change(8, words, option, plan.job, larger)
                 break
     for size in _GPU_SIZES:
         if limits.gpu_total is not None and size * GIB > limits.gpu_total:
             larger = _with_gpu(table, limits, size)
             if _holds(plan, larger, host=False):
                 words, option = f"GPUs of {size} GiB", f"--gpu-memory {size}"
-                yield Change(9, words, option, job, larger)
+                yield Change(9, words, option, plan.job, larger)
                 break
 
 

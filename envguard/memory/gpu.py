@@ -48,7 +48,7 @@ def plan_gpu(job: Job, book: Book, *, flattens_on_host: bool) -> GpuPhases:
         flattens_on_host: ZeRO-1 and -2 make their flat copy of the weights on the host.
     """
     states = _state_lines(job, book)
-    held = tuple(line for line in states if book.moment(line.formula) == "all")
+    held = tuple(line for line in states if book.moment(line.formula) in {"all", ""})
     weights = tuple(line for line in held if line.part is Part.WEIGHTS)
     backward = tuple(line for line in states if book.moment(line.formula) == "backward")
     update = tuple(line for line in states if book.moment(line.formula) == "update")
@@ -133,6 +133,8 @@ def _ddp_lines(job: Job, book: Book) -> tuple[Line, ...]:
     ]
     if job.keeps_masters:
         lines.append(book.line(Part.GATHERED, "ddp.autocast_cache"))
+    if job.gpus > 1:  # the reducer's second copy of all gradients
+        lines.append(book.line(Part.BUCKETS, "ddp_bucket_copy"))
     return tuple(lines)
 
 
@@ -178,15 +180,8 @@ def _with_overheads(job: Job, book: Book, lines: tuple[Line, ...]) -> Stack:
     overheads = [book.line(Part.CONTEXT, "cuda_context")]
     if job.gpus > 1:
         overheads.append(book.line(Part.NCCL, "nccl_per_communicator_observed"))
-        if job.strategy is Strategy.DDP:
-            overheads.append(_bucket_copy(book))
     stack = Stack(tuple(line for line in lines if line.amount.high > 0))
     return stack.plus(*overheads, _fragmentation(book, stack))
-
-
-def _bucket_copy(book: Book) -> Line:
-    """DDP's second copy of all gradients."""
-    return book.line(Part.BUCKETS, "ddp_bucket_copy")
 
 
 def _fragmentation(book: Book, stack: Stack) -> Line:

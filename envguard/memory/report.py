@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envguard.facts.report import Report, make_report
+from envguard.memory.calibrate import Measured, calibrate
 from envguard.memory.changes import Tried, try_changes
 from envguard.memory.estimators import other_estimates
 from envguard.memory.findings import CAUSE_ORDER, plan_findings
 from envguard.memory.limits import GIB, MemoryLimits
 from envguard.memory.plan import MemoryPlan, PhasePlan, Side, plan_memory
+from envguard.memory.planner import Planner
 from envguard.memory.sweep import SweepRow, sweep
 from envguard.memory.verdict import find_breaks, fits, grade, usable
 
@@ -30,10 +32,12 @@ class Extras:
     Args:
         has_sweep: Every strategy side by side.
         has_estimators: Other estimators beside the plan.
+        measured: Peaks of a run of the same job, to scale the plan to.
     """
 
     has_sweep: bool = False
     has_estimators: bool = False
+    measured: Measured | None = None
 
 
 def plan_report(
@@ -56,12 +60,14 @@ def plan_report(
         extras: What else is asked for.
     """
     job, wanted = resolved.job, extras or Extras()
-    plan = plan_memory(job, table, limits)
-    tried = () if fits(plan, limits) else try_changes(job, table, limits, plan)
+    planner = _planner(job, table, limits, wanted.measured)
+    plan = planner.plan(job, limits)
+    tried = () if fits(plan, limits) else try_changes(planner, limits, plan)
     body = _body(plan, limits, table, tried)
     body["assumptions"] = list(resolved.assumptions)
+    body["calibration"] = list(planner.calibration.words)
     if wanted.has_sweep:
-        body["sweep"] = [_sweep_row(row) for row in sweep(job, table, limits)]
+        body["sweep"] = [_sweep_row(row) for row in sweep(planner, job, limits)]
     if wanted.has_estimators:
         body["estimators"] = [_estimate(row) for row in other_estimates(job, table)]
     return make_report(
@@ -70,9 +76,17 @@ def plan_report(
         plan_findings(plan, limits, tried, table),
         matrix_version=matrix_version,
         cause_order=CAUSE_ORDER,
-        notes=resolved.notes,
+        notes=(*resolved.notes, *planner.calibration.words),
         extra=body,
     )
+
+
+def _planner(
+    job: Job, table: MemoryTable, limits: MemoryLimits, measured: Measured | None
+) -> Planner:
+    if measured is None:
+        return Planner(table)
+    return Planner(table, calibrate(plan_memory(job, table, limits), measured))
 
 
 def _body(

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from envguard.memory.job import Job, Place, SaveMode, Strategy
-from envguard.memory.plan import MemoryPlan, plan_memory
+from envguard.memory.plan import MemoryPlan
 from envguard.memory.validate import is_valid
 from envguard.memory.verdict import Break, find_breaks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envguard.matrix.memory_table import MemoryTable
     from envguard.memory.limits import MemoryLimits
+    from envguard.memory.planner import Planner
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,17 @@ class SweepRow:
     breaks: tuple[Break, ...]
 
 
-def sweep(job: Job, table: MemoryTable, limits: MemoryLimits) -> tuple[SweepRow, ...]:
-    """Plan the job under every strategy and offload that it can have."""
+def sweep(planner: Planner, job: Job, limits: MemoryLimits) -> tuple[SweepRow, ...]:
+    """Plan a job under every strategy and offload that it can have.
+
+    Args:
+        planner: Plans the variants.
+        job: The job.
+        limits: The machine's.
+    """
     rows = []
     for name, changed in _variants(job):
-        plan = plan_memory(changed, table, limits)
+        plan = planner.plan(changed, limits)
         rows.append(SweepRow(name, plan, find_breaks(plan, limits)))
     return tuple(rows)
 

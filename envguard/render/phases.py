@@ -36,6 +36,7 @@ _LETTERS = {
     "fragmentation": "f",
     "processes": "P",
 }
+PARTS = tuple(_LETTERS)
 _SIDES = (
     ("gpu", "gpu_gib_per_rank", "GPU, GiB a rank"),
     ("host", "host_gib_per_node", "host, GiB a node"),

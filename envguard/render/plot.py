@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from envguard.errors import InputError, ToolError
+from envguard.render.phases import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,6 +52,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def _draw(extra: Mapping[str, Any], file_format: str) -> bytes:
     try:
+        from matplotlib import colormaps, cycler, rc_context
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as err:
@@ -58,14 +60,19 @@ def _draw(extra: Mapping[str, Any], file_format: str) -> bytes:
             "--plot needs matplotlib, which is not installed",
             hint="pip install 'envguard[plot]'",
         ) from err
-    figure = Figure(figsize=(11, 5), layout="constrained")
+    figure = Figure(figsize=(11, 6), layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, (side, title) in zip(figure.subplots(1, 2), _SIDES, strict=True):
-        _draw_side(axes, extra, side, title)
-    figure.suptitle(_title(extra["job"]))
+    with rc_context({"axes.prop_cycle": cycler(color=colormaps["tab20"].colors)}):
+        _draw_sides(figure, extra)
     buffer = io.BytesIO()
     figure.savefig(buffer, format=file_format, dpi=120)
     return buffer.getvalue()
+
+
+def _draw_sides(figure: Any, extra: Mapping[str, Any]) -> None:
+    for axes, (side, title) in zip(figure.subplots(1, 2), _SIDES, strict=True):
+        _draw_side(axes, extra, side, title)
+    figure.suptitle(_title(extra["job"]))
 
 
 def _title(job: Mapping[str, Any]) -> str:
@@ -78,21 +85,21 @@ def _title(job: Mapping[str, Any]) -> str:
 def _draw_side(axes: Any, extra: Mapping[str, Any], side: str, title: str) -> None:
     phases = extra["phases"]
     names = [phase["phase"] for phase in phases]
-    parts = dict.fromkeys(line["part"] for phase in phases for line in _counted(phase, side))
+    present = {line["part"] for phase in phases for line in _counted(phase, side)}
     base = [0.0] * len(phases)
-    for part in parts:
+    for part in (part for part in PARTS if part in present):
         heights = [
             sum(line["gib"]["likely"] for line in _counted(phase, side) if line["part"] == part)
             for phase in phases
         ]
-        axes.bar(names, heights, bottom=base, label=part)
+        axes.bar(names, heights, bottom=base, label=part, color=f"C{PARTS.index(part)}")
         base = [low + height for low, height in zip(base, heights, strict=True)]
     limit = extra["limits"][f"{side}_usable_gib"]
     if limit is not None:
         axes.axhline(limit, color="black", linestyle="--", label=f"usable {limit} GiB")
     axes.set_title(title)
     axes.set_ylabel("GiB")
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=3)
 
 
 def _counted(phase: Mapping[str, Any], side: str) -> list[Mapping[str, Any]]:
