@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     from envguard.matrix.breaks import BreakTable
+    from envguard.matrix.codes import CodeTable
     from envguard.matrix.deepspeed import DeepspeedTable
     from envguard.matrix.gpu_table import GpuTable
     from envguard.matrix.index_table import IndexTable
@@ -155,6 +156,13 @@ class Matrix:
         from envguard.matrix.breaks import BreakTable  # loaded with its table
 
         return BreakTable(self.document("breaks.toml"))
+
+    @cached_property
+    def codes(self) -> CodeTable:
+        """What codes and causes mean."""
+        from envguard.matrix.codes import CodeTable  # loaded with its table
+
+        return CodeTable(self.document("codes.toml"))
 
     @cached_property
     def package_names(self) -> frozenset[str]:
