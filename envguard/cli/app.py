@@ -27,6 +27,7 @@ COMMANDS = {
     "smoke": "envguard.cli.smoke",
     "inspect": "envguard.cli.inspect",
     "diagnose": "envguard.cli.diagnose",
+    "explain": "envguard.cli.explain",
     "plan": "envguard.cli.plan",
 }
 

@@ -1,0 +1,194 @@
+"""``envguard explain``: what a code or a cause means, how it was found, what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from envguard.cli.options import takes
+from envguard.cli.screen import PageOptions, write_page
+from envguard.cli.tables import load_matrix
+from envguard.errors import ExitCode, InputError
+from envguard.render.page import Section, page_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from envguard.matrix.codes import CauseRow, CodeFamily, CodeRow, CodeTable
+    from envguard.matrix.loader import Matrix
+    from envguard.matrix.rows import Provenance
+    from envguard.render.style import Style
+
+_SHOWN = 8
+_FEW = 4
+
+
+@takes(page=PageOptions)
+def explain(
+    name: Annotated[
+        str | None, typer.Argument(metavar="CODE|CAUSE", help="GPU001, or a cause, or its start.")
+    ] = None,
+    list_codes: Annotated[bool, typer.Option("--list", help="List all codes.")] = False,
+    *,
+    page: PageOptions,
+) -> int:
+    """Say what a finding's code or cause means, how it is found and what to do about it.
+
+    Without a name, or with the letters of a family (GPU), the codes are listed.
+    """
+    matrix = load_matrix(page.matrix)
+    table = matrix.codes
+    families = _families(table, name, list_codes=list_codes)
+    if families:
+        _write_list(families, table, page, matrix)
+        return ExitCode.FITS
+    found = _find(name or "", table)
+    code, cause = table.code(found), table.cause(found)
+    if code is not None:
+        _write_code(code, table, page, matrix)
+    elif cause is not None:
+        _write_cause(cause, table, page, matrix)
+    return ExitCode.FITS
+
+
+def _families(table: CodeTable, name: str | None, *, list_codes: bool) -> tuple[CodeFamily, ...]:
+    if name is None:
+        return table.families
+    if list_codes:
+        raise InputError(f"--list lists all codes: it goes without {name!r}")
+    return tuple(family for family in table.families if family.prefix == name.upper())
+
+
+def _find(name: str, table: CodeTable) -> str:
+    """The code or cause that a text means.
+
+    Raises:
+        InputError: None, or several.
+    """
+    slug = name.strip().lower().replace("_", "-")
+    if table.code(slug.upper()) is not None:
+        return slug.upper()
+    if table.cause(slug) is not None:
+        return slug
+    match table.named_like(slug) if slug else ():
+        case [only]:
+            return only
+        case []:
+            near = ", ".join(table.suggest(slug))
+            hint = f"did you mean: {near}? " if near else ""
+            raise InputError(
+                f"no code or cause is named {name!r}",
+                hint=f"{hint}`envguard explain --list` lists the codes",
+            )
+        case several:
+            listed = ", ".join(several[:_SHOWN]) + (", ..." if len(several) > _SHOWN else "")
+            raise InputError(f"{name!r} begins several codes or causes", hint=f"one of: {listed}")
+
+
+def _write_code(code: CodeRow, table: CodeTable, page: PageOptions, matrix: Matrix) -> None:
+    causes = [row for slug in code.causes if (row := table.cause(slug)) is not None]
+    body = {
+        "code": code.code,
+        "title": code.title,
+        "meaning": code.meaning,
+        "found": code.found,
+        "fix": list(code.fix),
+        "causes": [{"cause": row.slug, "text": row.text} for row in causes],
+        "sources": _sources_body(code.provenance),
+    }
+
+    def text(style: Style) -> str:
+        sections = [
+            Section("means", (code.meaning,)),
+            Section("found", (code.found,)),
+            Section("fix", code.fix or ("nothing to do",), is_numbered=len(code.fix) > 1),
+            Section("causes", tuple(f"{row.slug}: {row.text}" for row in causes)),
+            Section("source", _source_words(code.provenance)),
+        ]
+        shown = sections[2:3] if style.is_quiet else sections
+        return page_text(f"{code.code}  {code.title}", shown, style)
+
+    write_page(page, matrix, command="explain", body=body, text=text)
+
+
+def _write_cause(cause: CauseRow, table: CodeTable, page: PageOptions, matrix: Matrix) -> None:
+    codes = sorted(table.carrying(cause.slug), key=_distance)
+    fix = codes[0].fix if codes else ()
+    body = {
+        "cause": cause.slug,
+        "text": cause.text,
+        "codes": [_code_body(row) for row in codes],
+        "fix": list(fix),
+        "sources": _sources_body(cause.provenance),
+    }
+
+    def text(style: Style) -> str:
+        sections = [
+            Section("means", (cause.text,)),
+            Section("codes", tuple(f"{row.code}  {row.title}" for row in codes)),
+            Section("fix", fix, is_numbered=len(fix) > 1),
+            Section("source", _source_words(cause.provenance)),
+        ]
+        shown = sections[:1] if style.is_quiet else sections
+        return page_text(cause.slug, shown, style)
+
+    write_page(page, matrix, command="explain", body=body, text=text)
+
+
+def _distance(row: CodeRow) -> tuple[int, bool, str]:
+    """How little a code speaks of one cause in particular; checks come before what was observed."""
+    return len(row.causes), row.family in {"CRS", "SMK"}, row.code
+
+
+def _write_list(
+    families: Sequence[CodeFamily], table: CodeTable, page: PageOptions, matrix: Matrix
+) -> None:
+    body = {
+        "families": [
+            {
+                "prefix": family.prefix,
+                "about": family.about,
+                "codes": [_code_body(row) for row in table.family(family.prefix)],
+            }
+            for family in families
+        ]
+    }
+
+    def text(style: Style) -> str:
+        parts = [_family_text(family, table, style) for family in families]
+        if not style.is_quiet:
+            parts.append("`envguard explain CODE` says what it means and what to do\n")
+        return "\n".join(parts)
+
+    write_page(page, matrix, command="explain", body=body, text=text)
+
+
+def _family_text(family: CodeFamily, table: CodeTable, style: Style) -> str:
+    from envguard.render.table import table_text
+
+    columns = ("code", "title", "causes")[: 3 if style.is_verbose else 2]
+    rows = [
+        (row.code, row.title, _cause_words(row))[: len(columns)]
+        for row in table.family(family.prefix)
+    ]
+    heading = style.paint(f"{family.prefix}  {family.about}", "bold")
+    return f"{heading}\n{table_text(columns, rows, style, wrapping=len(columns) - 1)}"
+
+
+def _cause_words(row: CodeRow) -> str:
+    return " ".join(row.causes) if len(row.causes) < _FEW else f"{len(row.causes)} causes"
+
+
+def _code_body(row: CodeRow) -> dict[str, Any]:
+    return {"code": row.code, "title": row.title, "causes": list(row.causes)}
+
+
+def _sources_body(provenance: Provenance) -> list[dict[str, str]]:
+    sources = (provenance.source, *provenance.also)
+    return [{"url": source.url, "checked": source.checked} for source in sources]
+
+
+def _source_words(provenance: Provenance) -> tuple[str, ...]:
+    sources = (provenance.source, *provenance.also)
+    return tuple(f"{source.url} (checked {source.checked})" for source in sources)

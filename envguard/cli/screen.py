@@ -1,0 +1,104 @@
+"""What commands that answer from the tables share: options, width of the screen, JSON envelope."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from envguard import __version__
+from envguard.cli.output import wants_colour, write_text
+from envguard.render.style import Style
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from envguard.matrix.loader import Matrix
+
+_OUTPUT = "Output"
+_NARROWEST, _WIDEST, _NO_SCREEN = 40, 140, 100
+
+
+class PageFormat(Enum):
+    """Formats of commands that answer from the tables."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class PageOptions:
+    """Where and how a page is written."""
+
+    format: Annotated[
+        PageFormat, typer.Option("--format", help="Text or JSON.", rich_help_panel=_OUTPUT)
+    ] = PageFormat.TEXT
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write to a file.", rich_help_panel=_OUTPUT),
+    ] = None
+    matrix: Annotated[
+        Path | None,
+        typer.Option("--matrix", help="Folder of tables to use instead.", rich_help_panel=_OUTPUT),
+    ] = None
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Sources too.", rich_help_panel=_OUTPUT)
+    ] = False
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Without remarks.", rich_help_panel=_OUTPUT)
+    ] = False
+    no_color: Annotated[
+        bool, typer.Option("--no-color", help="No colour.", rich_help_panel=_OUTPUT)
+    ] = False
+
+    @property
+    def style(self) -> Style:
+        """How text looks where it goes to."""
+        is_screen = self.output is None
+        columns = shutil.get_terminal_size((_NO_SCREEN, 24)).columns if is_screen else _NO_SCREEN
+        return Style(
+            is_coloured=is_screen and wants_colour(no_color=self.no_color),
+            is_quiet=self.quiet,
+            is_verbose=self.verbose,
+            width=min(max(columns, _NARROWEST), _WIDEST),
+        )
+
+
+def write_page(
+    options: PageOptions,
+    matrix: Matrix,
+    *,
+    command: str,
+    body: dict[str, Any],
+    text: Callable[[Style], str],
+) -> None:
+    """Write an answer as one JSON document or as text.
+
+    Args:
+        options: Where and how.
+        matrix: Its data version stands in the document.
+        command: Name of the command, in the document.
+        body: What the document holds beside the envelope.
+        text: Makes the text; only called where text is asked for.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    match options.format:
+        case PageFormat.TEXT:
+            write_text(text(options.style), options.output)
+        case PageFormat.JSON:
+            import json
+
+            document = {
+                "schema_version": 1,
+                "tool": {"name": "envguard", "version": __version__},
+                "matrix": {"version": matrix.manifest.data_version},
+                "command": command,
+                **body,
+            }
+            write_text(json.dumps(document, indent=2, ensure_ascii=False), options.output)

@@ -1,0 +1,60 @@
+"""Tables for a terminal: columns that wrap, marks in colour, nothing but ASCII around them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from envguard.render.style import Style
+
+_GAP = 2
+
+
+def table_text(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    style: Style,
+    *,
+    colours: Mapping[str, str] | None = None,
+    wrapping: int = 1,
+) -> str:
+    """Render rows under a header.
+
+    Args:
+        columns: Headings.
+        rows: As many cells each as there are columns.
+        style: How it looks; its width is kept, by wrapping cells.
+        colours: First word of a cell -> its colour.
+        wrapping: How many of the last columns give way first where the width does not do.
+    """
+    import io
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_edge=False, pad_edge=False, padding=(0, _GAP, 0, 0))
+    table.header_style = "dim"
+    for number, heading in enumerate(columns):
+        is_key = number < len(columns) - wrapping
+        table.add_column(Text(heading), no_wrap=is_key, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell, style=_colour(cell, colours or {})) for cell in row))
+    screen = Console(
+        file=io.StringIO(),
+        width=style.width,
+        color_system="standard" if style.is_coloured else None,
+        force_terminal=style.is_coloured,
+        legacy_windows=False,
+        highlight=False,
+    )
+    with screen.capture() as captured:
+        screen.print(table)
+    lines = captured.get().splitlines()
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _colour(cell: str, colours: Mapping[str, str]) -> str:
+    return colours.get(cell.partition(" ")[0], "")
