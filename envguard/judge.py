@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from envguard.backend import Wish, has_gpu_to_serve, is_judged, nearest_build
 from envguard.checks import CAUSE_ORDER, run_checks
-from envguard.facts.environment import Manager
+from envguard.checks.remedies import install_command
 from envguard.facts.findings import Remedy, Status
 from envguard.facts.report import Recommendation, Report, make_report
 from envguard.matrix.complete import complete_facts, possible_platforms
@@ -55,6 +55,7 @@ def judge(
         torch_index: Template of the PyTorch index, ``{backend}`` to fill in.
     """
     completed = complete_facts(facts, matrix)
+    options = replace(options, torch_index=torch_index)
     findings = run_checks(completed, matrix, options)
     candidate = _recommend(completed, findings, matrix, options)
     recommended = None
@@ -133,17 +134,6 @@ def _companion_pins(environment: Environment | None, label: str, matrix: Matrix)
         for name, found in versions.items()
         if found and environment.distribution(name) is not None
     )
-
-
-def install_command(
-    manager: Manager | None, pins: tuple[str, ...], index_url: str
-) -> tuple[str, ...]:
-    """The command that installs torch pins from an index, for a package manager."""
-    match manager:
-        case Manager.UV:
-            return ("uv", "pip", "install", *pins, "--index-url", index_url)
-        case Manager.POETRY | Manager.PDM | Manager.CONDA | Manager.PIP | None:
-            return ("python", "-m", "pip", "install", *pins, "--index-url", index_url)
 
 
 def _with_remedy(finding: Finding, recommended: Recommendation) -> Finding:

@@ -38,7 +38,7 @@ def derive_deepspeed(facts: Row, words: Words) -> str:
             for major, minors in _ALWAYS.items()
         ],
         "imported": _imported(section["import_test"], book),
-        "op": [_op(fact, book) for fact in section["ops"]["op"]],
+        "op": _ops(section["ops"]["op"], words.data["deepspeed"]["op"], book),
         "feature": [
             _feature(fact, book) for fact in section["compute_capability"]["torch_feature_min"]
         ],
@@ -79,10 +79,18 @@ def _imported(test: Row, book: SourceBook) -> list[Row]:
     return [book.named(row, "ds-import-test", "observed") for row in rows]
 
 
-def _op(fact: Row, book: SourceBook) -> Row:
-    """Ops with what they need; the facts' words on them are figures and names."""
-    row = {key: fact[key] for key in fact if key != "source"}
-    return book.named(row, "ds-code", "script")
+def _ops(facts: list[Row], worded: list[Row], book: SourceBook) -> list[Row]:
+    """Ops with what they need; the facts state most of it in prose.
+
+    Raises:
+        WordsError: The two lists are not about the same ops.
+    """
+    if len(facts) != len(worded):
+        raise WordsError(f"deepspeed.ops: {len(facts)} facts, {len(worded)} rows of wording")
+    for fact, row in zip(facts, worded, strict=True):
+        if not all(name in fact["name"] for name in row["names"].split()):
+            raise WordsError(f"deepspeed.ops: {row['names']!r} is not {fact['name']!r}")
+    return [book.named(row, "ds-code", "script") for row in worded]
 
 
 def _feature(fact: Row, book: SourceBook) -> Row:

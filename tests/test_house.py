@@ -20,6 +20,7 @@ ALLOWED = {
     "process": set(),
     "facts": {"errors", "_version"},
     "matrix": {"facts", "errors"},
+    "fetch": {"facts", "errors"},
     "probe": {"facts", "errors", "process"},
     "ingest": {"facts", "errors"},
     "binary": {"facts", "errors"},

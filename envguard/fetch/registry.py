@@ -1,0 +1,200 @@
+"""Releases as a registry publishes them: metadata through pip's report, files through uv's lock."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from envguard.errors import NetworkError, ToolError
+from envguard.facts.published import Published
+
+if TYPE_CHECKING:
+    from datetime import date, datetime
+
+# Wheels are looked at for Linux x86_64, whatever this machine is.
+_PLATFORMS = (
+    "linux_x86_64",
+    "manylinux1_x86_64",
+    "manylinux2010_x86_64",
+    "manylinux2014_x86_64",
+    *(f"manylinux_2_{glibc}_x86_64" for glibc in (12, 17, 24, 27, 28, 31, 34, 35)),
+)
+_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """A package registry, asked through pip and uv.
+
+    Args:
+        index_url: Its address; empty for the one that pip and uv are configured to use.
+    """
+
+    index_url: str = ""
+
+    def versions(self, name: str) -> tuple[Version, ...]:
+        """Every version that the registry lists for a package.
+
+        Raises:
+            NetworkError: The registry did not answer, or does not know the package.
+            ToolError: pip is missing.
+        """
+        answer = _decode(self._pip("index", "versions", name, "--json", "--pre"), name)
+        listed = answer.get("versions", []) if isinstance(answer, dict) else []
+        return tuple(version for item in listed if (version := _version(item)) is not None)
+
+    def release(self, name: str, version: Version, python: str) -> Published:
+        """One release.
+
+        Args:
+            name: Normalised name.
+            version: The release.
+            python: A Python that it has a wheel for: ``3.12``.
+
+        Raises:
+            NetworkError: The registry did not answer, or has no such wheel.
+            ToolError: pip or uv is missing.
+        """
+        return self._with_files(self.metadata(name, version, python), python)
+
+    def metadata(self, name: str, version: Version, python: str) -> Published:
+        """What the metadata of one wheel say; the wheel itself is not downloaded.
+
+        Raises:
+            NetworkError: The registry did not answer, or has no such wheel.
+            ToolError: pip is missing.
+        """
+        platforms = [word for name in _PLATFORMS for word in ("--platform", name)]
+        arguments = ("--dry-run", "--no-deps", "--ignore-installed", "--only-binary", ":all:")
+        text = self._pip(
+            "install",
+            "--quiet",
+            *arguments,
+            "--use-feature=fast-deps",  # reads the metadata out of the wheel by ranges
+            *platforms,
+            *("--python-version", python, "--implementation", "cp", "--report", "-"),
+            f"{name}=={version}",
+        )
+        return parse_pip_report(_decode(text, name), name)
+
+    def _with_files(self, published: Published, python: str) -> Published:
+        from uv import find_uv_bin  # a program in a wheel
+
+        index = ("--default-index", self.index_url) if self.index_url else ()
+        arguments = ("pip", "compile", "--no-deps", "--universal", "--format", "pylock.toml")
+        requirement = f"{published.name}=={published.version}\n"
+        text = _run(
+            (find_uv_bin(), *arguments, "--python-version", python, "-q", *index, "-"), requirement
+        )
+        return parse_pylock_files(tomllib.loads(text), published)
+
+    def _pip(self, command: str, *arguments: str) -> str:
+        index = ("--index-url", self.index_url) if self.index_url else ()
+        common = ("--no-input", "--disable-pip-version-check")
+        argv = (sys.executable, "-m", "pip", command, *common, *index, *arguments)
+        return _run(argv, "")
+
+
+def _run(argv: tuple[str, ...], text: str) -> str:
+    """The program's answer.
+
+    Raises:
+        NetworkError: It failed; its last line says why.
+        ToolError: It is missing, or did not answer in time.
+    """
+    # A person's constraints are about what they install, not about what there is.
+    environ = {**os.environ, "PIP_CONSTRAINT": os.devnull, "UV_CONSTRAINT": ""}
+    try:
+        done = subprocess.run(
+            argv,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            env=environ,
+        )
+    except (OSError, subprocess.TimeoutExpired) as err:
+        raise ToolError(f"{argv[0]}: {err}") from err
+    if done.returncode == 0:
+        return done.stdout
+    last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    if "No module named pip" in last:
+        raise ToolError("pip is not installed beside envguard", hint="uv pip install pip")
+    raise NetworkError(f"{' '.join(argv[1:4])} failed: {last.strip()}")
+
+
+def _decode(text: str, name: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as err:
+        raise NetworkError(f"pip's answer on {name} is not JSON: {err.msg.lower()}") from err
+
+
+def parse_pip_report(report: Any, name: str) -> Published:
+    """Read the only entry of pip's installation report.
+
+    Args:
+        report: The decoded report.
+        name: Of the package that was asked for.
+
+    Raises:
+        NetworkError: It holds something else.
+
+    Source: pip's documentation, "Installation Report", version 1.
+    """
+    try:
+        (entry,) = report["install"]
+        metadata = entry["metadata"]
+        return Published(
+            name=canonicalize_name(name),
+            version=Version(metadata["version"]),
+            requires_python=metadata.get("requires_python", ""),
+            requires=tuple(metadata.get("requires_dist", ())),
+            is_yanked=bool(entry.get("is_yanked", False)),
+        )
+    except (KeyError, TypeError, ValueError) as err:
+        raise NetworkError(f"pip's report on {name} has an unknown form: {err}") from err
+
+
+def parse_pylock_files(document: Any, published: Published) -> Published:
+    """Add the files that a lockfile lists for a release.
+
+    Args:
+        document: A decoded PEP 751 lockfile that holds this one package.
+        published: The release.
+
+    Raises:
+        NetworkError: It holds something else.
+    """
+    try:
+        (package,) = document["packages"]
+        wheels = package.get("wheels", [])
+        names = tuple(sorted(_file_name(wheel) for wheel in wheels))
+        uploads = [_day(wheel["upload-time"]) for wheel in wheels if "upload-time" in wheel]
+    except (KeyError, TypeError, ValueError) as err:
+        raise NetworkError(f"the lock of {published.name} has an unknown form: {err}") from err
+    return replace(published, wheels=names, released=min(uploads, default=""))
+
+
+def _file_name(wheel: Any) -> str:
+    return str(wheel["name"] if "name" in wheel else wheel["url"].rpartition("/")[2])
+
+
+def _day(moment: datetime | date | str) -> str:
+    return str(moment)[:10]
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
