@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from envguard.crash.kernel_log import TaskTable
 from envguard.crash.lines import read_blocks, strip_prefix
+from envguard.crash.literals import NOISE, SeenLines, build_search, keys_of
 from envguard.crash.log import Hit, Log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import BinaryIO
 
     from envguard.matrix.signals_table import SignalsTable
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 PHASE = "phase:"
 _KEEP = 24
 _BUSY = 4000
-_BEFORE, _AFTER = 600, 1600
+_BEFORE, _AFTER = 200, 1200
+_LONG, _OVERLAP = 4096, 256
 _SHOWN = 400
 _TAIL = 12
 _TAIL_BYTES = 8192
@@ -66,6 +68,7 @@ class Scanner:
 
     def __init__(self, marks: Iterable[Mark]) -> None:
         self._marks = list(marks)
+        self._seen = SeenLines()
         self._found: dict[str, _Found] = {}
         self._tasks = TaskTable()
         self._line = 1
@@ -79,11 +82,16 @@ class Scanner:
 
     def _set_literals(self) -> None:
         """Build the search for candidates; signatures found thousands of times leave it."""
-        active = [m for m in self._marks if not self._is_busy(m)]
-        texts = sorted({t for m in active for t in m.literals}, key=lambda t: (-len(t), t))
-        self._busy = [m for m in self._marks if self._is_busy(m)]
-        self._active = active
-        self._candidates = re.compile(b"|".join(map(re.escape, texts))) if texts else None
+        self._busy = [mark for mark in self._marks if self._is_busy(mark)]
+        busy = {mark.id for mark in self._busy}
+        pairs = [(t, m) for m in self._marks if m.id not in busy for t in m.literals]
+        self._find = build_search(text for text, _ in pairs)
+        # The search finds the shortest text at a place; others can begin with it.
+        shortest = {
+            found.group() for t, _ in pairs if self._find and (found := self._find.match(t))
+        }
+        self._by_start = {s: [p for p in pairs if p[0].startswith(s)] for s in shortest}
+        self._seen.clear()
 
     def _is_busy(self, mark: Mark) -> bool:
         found = self._found.get(mark.id)
@@ -111,22 +119,45 @@ class Scanner:
         self._file = name
 
     def _search(self, block: bytes) -> None:
-        counted, line = 0, self._line
         was_busy = len(self._busy)
         for mark in self._busy:
             self._sample(mark, block)
-        position = 0
-        while self._candidates is not None:
-            match = self._candidates.search(block, position)
-            if match is None:
-                break
-            start, end = _segment(block, match.start())
-            line += block.count(b"\n", counted, start)
-            counted = start
-            self._examine(block, start, end, line)
-            position = max(end, match.end())
+        seen = self._seen.keys
+        lines = None
+        for index, key in enumerate(keys_of(block)):
+            if key in seen:
+                continue
+            lines = lines or block.split(b"\n")
+            self._search_line(lines[index], self._line + index, key)
         if sum(map(self._is_busy, self._marks)) > was_busy:
             self._set_literals()
+
+    def _search_line(self, line: bytes, number: int, key: bytes) -> None:
+        if self._find is None:
+            return
+        if len(line) <= 2 * _LONG and b"\r" not in line:
+            if not self._examine(line, number):
+                self._seen.add(key)
+            return
+        for piece in _pieces(line):
+            short = piece.translate(None, NOISE)
+            if short not in self._seen.keys and not self._examine(piece, number):
+                self._seen.add(short)
+
+    def _examine(self, piece: bytes, number: int) -> bool:
+        """Try the signatures on a piece of a line; whether it holds any searched text at all."""
+        found = self._find.search(piece) if self._find is not None else None
+        if self._find is None or found is None:
+            return False
+        tried: set[str] = set()
+        while found is not None:
+            start = found.start()
+            for literal, mark in self._by_start[found.group()]:
+                if mark.id not in tried and piece.startswith(literal, start):
+                    tried.add(mark.id)
+                    self._match(mark, piece, number, start)
+            found = self._find.search(piece, start + 1)
+        return True
 
     def _sample(self, mark: Mark, block: bytes) -> None:
         """Of a signature that fills the log only the last place in each block is examined."""
@@ -140,21 +171,11 @@ class Scanner:
             line = self._line + block.count(b"\n", 0, start)
             self._match(mark, block[start:end], line, place - start)
 
-    def _examine(self, block: bytes, start: int, end: int, line: int) -> None:
-        piece = block[start:end]
-        for mark in self._active:
-            for literal in mark.literals:
-                place = piece.find(literal)
-                if place >= 0:
-                    self._match(mark, piece, line, place)
-                    break
-
     def _match(self, mark: Mark, piece: bytes, line: int, place: int) -> None:
         begin = max(0, place - _BEFORE)
         text = piece[begin : place + _AFTER].decode("utf-8", "replace")
-        rank = None
-        if not begin:
-            text, rank = strip_prefix(text)
+        # A dot keeps patterns for the start of a line from matching in its middle.
+        text, rank = (f".{text}", None) if begin else strip_prefix(text)
         match = mark.pattern.search(text)
         if match is None:
             return
@@ -196,6 +217,16 @@ class Scanner:
             printable = "".join(c if c.isprintable() else "?" for c in text.strip()[:_SHOWN])
             if printable:
                 yield self._tail_line + offset, printable
+
+
+def _pieces(line: bytes) -> Iterator[bytes]:
+    """What a terminal would show one after the other; very long ones in overlapping parts."""
+    for piece in line.split(b"\r"):
+        if len(piece) <= 2 * _LONG:
+            yield piece
+            continue
+        for start in range(0, len(piece), _LONG):
+            yield piece[max(0, start - _OVERLAP) : start + _LONG]
 
 
 def _segment(block: bytes, place: int) -> tuple[int, int]:
