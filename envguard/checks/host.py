@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.checks.context import CheckOptions, is_in_container
+from envguard.checks.context import CheckOptions, is_in_container, origin_of
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.machine import ContainerKind
@@ -136,7 +136,7 @@ def check_container_memory(
         "memory.",
         evidence=(
             Evidence("limits.cgroup_bytes", str(limit), "cgroup"),
-            Evidence("gpu.memory_bytes", str(largest), "nvml"),
+            Evidence("gpu.memory_bytes", str(largest), origin_of(facts, "gpu.count")),
         ),
         remedy=Remedy(
             "raise the container's or job's memory limit; `envguard plan` tells how much is needed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from envguard.checks.context import CheckOptions, gpu_words
+from envguard.checks.context import CheckOptions, gpu_words, origin_of
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def check_visible_devices(facts: Facts, matrix: Matrix, options: CheckOptions) -
         f"names none, so {lost} is ignored.",
         evidence=(
             Evidence(f"variables.{VARIABLE}", listed, "environment"),
-            Evidence("gpu.count", str(len(gpus)), "nvml"),
+            Evidence("gpu.count", str(len(gpus)), origin_of(facts, "gpu.count")),
         ),
         remedy=Remedy(
             f"correct {VARIABLE}; with CUDA_DEVICE_ORDER=PCI_BUS_ID its numbers are "
@@ -86,7 +86,7 @@ def check_mig_instances(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
     yield Finding(
         code="GPU009",
         cause="no-gpu-visible" if is_all else "mig-without-instances",
-        status=Status.FAIL if is_all else Status.WARN,
+        status=Status.FAIL if is_all and options.require_gpu else Status.WARN,
         title=f"{gpu_words(empty)} is in MIG mode and has no instance",
         detail="CUDA does not list such a GPU: torch.cuda.is_available() is False where there is "
         "no other.",
