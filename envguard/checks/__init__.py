@@ -17,6 +17,11 @@ from envguard.checks.companions import (
     check_python,
     check_requirements,
 )
+from envguard.checks.compiled import (
+    check_code_against_matrix,
+    check_code_per_library,
+    check_stale_caches,
+)
 from envguard.checks.container import (
     check_compat_libcuda,
     check_image_libraries,
@@ -44,6 +49,7 @@ from envguard.checks.installs import (
     check_torch_is_one,
     check_torch_is_whole,
 )
+from envguard.checks.links import check_modules_link, check_shadowed_libraries
 from envguard.checks.loader_path import check_library_path, check_preload
 from envguard.checks.nvml import check_libraries_match_kernel, check_sources_agree
 from envguard.checks.pairing import check_built_for_torch
@@ -78,6 +84,11 @@ CHECKS: tuple[Check, ...] = (
     check_driver_supports_gpus,
     check_driver_serves_cuda,
     check_code_for_gpus,
+    check_code_per_library,
+    check_code_against_matrix,
+    check_modules_link,
+    check_shadowed_libraries,
+    check_stale_caches,
     check_libraries_match_kernel,
     check_sources_agree,
     check_nvml_access,
@@ -162,6 +173,7 @@ CAUSE_ORDER: tuple[str, ...] = (
     # With the wrong library in front `import torch` itself fails, before its companions count.
     "ld-library-path-shadow",
     "nccl-shadowed",
+    "libstdcxx-mismatch",
     # A companion of the wrong make is named before the CUDA or ABI that it therefore has; what
     # keeps a package from being imported before what keeps it from building or doing something.
     "companion-from-other-index",
@@ -171,6 +183,8 @@ CAUSE_ORDER: tuple[str, ...] = (
     "abi-torch-version",
     "cudart-major-mismatch",
     "cuda-library-missing",
+    "library-missing",
+    "symbol-missing",
     "wheel-for-other-python",
     "ds-too-old-for-torch",
     "ds-needs-newer-torch",
@@ -201,7 +215,12 @@ CAUSE_ORDER: tuple[str, ...] = (
     # Seen from outside only: whatever is known in particular explains it.
     "cuda-init-failed",
     # Warnings: what limits programs that start, then what may bring trouble later.
+    "library-lacks-code-for-gpu",
+    "arch-by-ptx-only",
+    "stale-compiled-extension",
     "minor-compat-feature-gap",
+    "matrix-contradicts-installed-code",
+    "arch-inferred",
     "forward-compat-libcuda",
     "mig-without-instances",
     "cuda-visible-devices-invalid",

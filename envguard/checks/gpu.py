@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
+from envguard.checks.compiled import full_targets
 from envguard.checks.context import CheckOptions, gpu_evidence, gpu_words, torch_evidence
 from envguard.checks.context import torch_words as words
 from envguard.facts.environment import Accelerator, TorchBuild
@@ -49,6 +50,9 @@ def _codes_of(facts: Facts, matrix: Matrix) -> tuple[_Code, ...]:
     torch = facts.environment.torch if facts.environment else None
     if torch is None or torch.accelerator is not Accelerator.CUDA or torch.cuda is None:
         return ()
+    read = full_targets(facts.compiled) if facts.compiled is not None else None
+    if read is not None:
+        return (_Code(torch, torch.cuda, read, True, True, "machine code", None),)
     if torch.targets is not None:
         return (_Code(torch, torch.cuda, torch.targets, True, True, torch.origin.value, None),)
     nothing = _Code(torch, torch.cuda, None, False, False, "matrix", None)

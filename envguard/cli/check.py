@@ -52,7 +52,12 @@ def check(
     """
     matrix = load_matrix(output.matrix)
     found = read_subject(
-        subject or (), source=source, python=python, options=machine_options, matrix=matrix
+        subject or (),
+        source=source,
+        python=python,
+        options=machine_options,
+        matrix=matrix,
+        is_deep=deep,
     )
     options = CheckOptions(require_gpu=require_gpu, exact_driver=driver_fit == "exact")
     report = judge(found.facts, matrix, options, notes=found.notes, torch_index=torch_index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
@@ -12,7 +13,6 @@ from envguard.ingest.stated import Stated, apply_stated, parse_stated, stated_fa
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from envguard.cli.options import MachineOptions
     from envguard.matrix.loader import Matrix
@@ -100,6 +100,26 @@ def live_facts(python: str | None, *, all_sources: bool = False) -> Facts:
     return probe_facts(python, options=ProbeOptions(all_sources=all_sources))
 
 
+def read_compiled(facts: Facts) -> Facts:
+    """Read the compiled files of a live environment, without running them."""
+    environment = facts.environment
+    interpreter = environment.interpreter if environment is not None else None
+    if environment is None or interpreter is None or not interpreter.sys_path:
+        return facts
+    from envguard.binary.cache import cache_folder
+    from envguard.binary.environment import read_environment
+
+    location = environment.torch.location if environment.torch is not None else None
+    compiled = read_environment(
+        tuple(Path(entry) for entry in interpreter.sys_path if entry),
+        Path(location) if location else None,
+        os.environ,
+        cache_folder(os.environ),
+        executable=Path(interpreter.executable) if interpreter.executable else None,
+    )
+    return replace(facts, compiled=compiled)
+
+
 def check_gpu_names(stated: Stated, matrix: Matrix) -> None:
     """Refuse a stated GPU name that the tables do not know.
 
@@ -125,6 +145,7 @@ def read_subject(
     options: MachineOptions,
     matrix: Matrix,
     is_strict: bool = True,
+    is_deep: bool = False,
 ) -> Subject:
     """Put the subject of a command together.
 
@@ -135,6 +156,7 @@ def read_subject(
         options: Machine options.
         matrix: For the names of GPUs.
         is_strict: Refuse a GPU name that the tables do not know; else it is a gap.
+        is_deep: Also read the compiled files of a live environment.
 
     Raises:
         InputError: Contradicting options, or something that cannot be read.
@@ -145,6 +167,9 @@ def read_subject(
     if source is not None and python is not None:
         raise InputError("--from and --python exclude each other: one subject at a time")
     facts, notes = _base_facts(source, python, options, stated)
+    is_live = source is None and not options.machine and not stated.is_other_machine
+    if is_deep and is_live and not words:
+        facts = read_compiled(facts)
     if words:
         is_python_stated = bool(python or options.python_version or source or options.machine)
         facts, notes = _with_words(facts, notes, words, is_python_stated=is_python_stated)

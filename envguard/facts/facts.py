@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from envguard.errors import DocumentError
+from envguard.facts.binary import BinaryFacts
 from envguard.facts.codec import from_dict, to_dict
 from envguard.facts.environment import Environment
 from envguard.facts.gaps import Gap
@@ -27,6 +28,7 @@ class Facts:
         machine: The machine.
         environment: The environment; None when the subject has none.
         gaps: What is not known, with the reason.
+        compiled: What the installed compiled files say; None when they were not read.
         taken_at: ISO 8601 UTC time of reading, empty for stated facts.
     """
 
@@ -34,6 +36,7 @@ class Facts:
     environment: Environment | None = None
     gaps: tuple[Gap, ...] = ()
     taken_at: str = ""
+    compiled: BinaryFacts | None = None
 
     def gap(self, fact: str) -> Gap | None:
         """The first gap for this fact, or None."""

@@ -49,6 +49,8 @@ def render_text(report: Report, style: Style) -> str:
     if "stages" in report.extra:
         lines.extend(["", *stage_lines(report.extra["stages"], style)])
     for finding in by_gravity(report.findings):
+        if finding.status is Status.SKIP and not style.is_verbose:
+            continue
         lines.append("")
         lines.extend(_finding_lines(finding, style))
     if report.recommended is not None:
