@@ -10,7 +10,7 @@ from envguard.checks.context import CheckOptions, gpu_evidence, gpu_words, torch
 from envguard.checks.installed import admits, is_pinned_only, judged_torch, packages_of
 from envguard.checks.remedies import install_remedy, pins_of
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
-from envguard.matrix.package_rows import AbiKind, Scope
+from envguard.matrix.package_rows import AbiKind, Coverage, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -65,10 +65,16 @@ def _declared(package: Package) -> tuple[dict[str, SpecifierSet], Provenance | N
         if found.declares:
             declared.update(found.declares)
             provenance = found.provenance
-    if package.release is not None:
-        declared.update(package.release.requires)
-        provenance = package.release.provenance
+    release = package.release or package.like
+    if release is not None and not (package.like and _changes_often(package)):
+        declared.update(release.requires)
+        provenance = release.provenance
     return declared, provenance
+
+
+def _changes_often(package: Package) -> bool:
+    """Whether the releases between two rows may each require something else."""
+    return package.table.coverage is Coverage.MONTHS
 
 
 def _is_compiled(package: Package) -> bool:
@@ -85,13 +91,14 @@ def _unmet(
 ) -> Finding:
     bounds = pins_of(unmet)
     found = ", ".join(f"{name} {versions[name]}" for name in sorted(unmet))
+    like = package.like
+    said = f"The metadata of {like.version} say so" if like else "Its metadata say so"
     return Finding(
         code="PKG001",
         cause="requirement-not-met",
         status=Status.WARN,
         title=f"{package.words} requires {', '.join(bounds)}, found {found}",
-        detail="Its metadata say so; pip reports the conflict. Whether it bites depends on what is "
-        "used.",
+        detail=f"{said}; pip reports the conflict. Whether it bites depends on what is used.",
         package=package.name,
         evidence=(
             package.evidence,

@@ -36,6 +36,7 @@ class Package:
         version: Its version, with a local label where it has one.
         table: Its table.
         release: Its row; None when it has none.
+        like: The row that stands for it where it has none: what that says is inferred.
         ranges: What its table says about ranges that hold it.
     """
 
@@ -43,6 +44,7 @@ class Package:
     version: Version
     table: PackageTable
     release: PackageRelease | None
+    like: PackageRelease | None
     ranges: tuple[PackageRange, ...]
 
     @property
@@ -95,8 +97,9 @@ def packages_of(facts: Facts, matrix: Matrix) -> Iterator[Package]:
         table = matrix.packages(distribution.name)
         if table is not None:
             version = distribution.version
-            ranges = table.ranges(version)
-            yield Package(distribution, version, table, table.release(version), ranges)
+            release = table.release(version)
+            like = table.release_like(version) if release is None else None
+            yield Package(distribution, version, table, release, like, table.ranges(version))
 
 
 def judged_torch(facts: Facts) -> TorchBuild | None:
