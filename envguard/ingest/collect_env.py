@@ -58,7 +58,7 @@ def _part(block: Block) -> Part:
     environment, environment_gaps = environment_of(block, interpreter)
     version = interpreter.version if interpreter else None
     host, host_gaps = host_of(block, version, environment.torch)
-    readings = read_driver(driver, SOURCE) + driver_readings
+    readings = read_driver(driver, SOURCE) + driver_readings + _availability(block)
     gaps = (*driver_gaps, *toolkit_gaps, *host_gaps, *environment_gaps)
     if listed is not None and listed.gpus is None:
         gaps = (*gaps, Gap("machine.gpus", listed.reason, SOURCE, listed.detail))
@@ -74,6 +74,13 @@ def _part(block: Block) -> Part:
         readings=readings,
     )
     return Part(block.line, Facts(machine, environment, gaps))
+
+
+def _availability(block: Block) -> tuple[Reading, ...]:
+    """What torch itself found: on that machine, with that build, CUDA works or does not."""
+    words = {"yes": "True", "true": "True", "no": "False", "false": "False"}
+    word = words.get(block.text("available").lower())
+    return (Reading("torch.cuda.is_available", word, SOURCE),) if word else ()
 
 
 def _variables(block: Block) -> dict[str, str]:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from envguard.ingest.part import MAX_PARTS
 from envguard.ingest.text import is_blank
 
 if TYPE_CHECKING:
@@ -92,11 +93,12 @@ class _Reader:
     is_inside: bool = False
     provisional: set[str] = field(default_factory=set)
     open_field: str | None = None
+    takes_names: bool = False
     finished: list[Block] = field(default_factory=list)
 
     def start(self, number: int) -> None:
         """Begin another report, unless the current one has no torch line yet."""
-        if "torch" in self.block.fields:
+        if "torch" in self.block.fields and len(self.finished) < MAX_PARTS:
             self.finished.append(self.block)
             self.block = Block(number)
             self.provisional = set()
@@ -126,8 +128,9 @@ def split_blocks(lines: Iterable[str]) -> tuple[Block, ...]:
 
 
 def _close_at_blank(reader: _Reader) -> None:
-    """A blank line ends a list, yet not before its first entry."""
+    """A blank line ends a list, yet not before its first entry; words below are no names."""
     name = reader.open_field
+    reader.takes_names = False
     if name is not None and any(text for text in reader.block.fields[name]):
         reader.open_field = None
 
@@ -166,6 +169,7 @@ def _store(reader: _Reader, name: str, value: str) -> None:
     elif name not in fields or name in reader.provisional:
         fields[name] = [value]
         reader.open_field = name if name in {"gpus", "driver"} else None
+        reader.takes_names = value == ""
         reader.provisional.discard(name)
         if not reader.is_inside:
             reader.provisional.add(name)
@@ -176,7 +180,7 @@ def _take_other(reader: _Reader, line: str) -> None:
     name = reader.open_field
     if name is not None:
         values = reader.block.fields[name]
-        if _continues(name, values, line) and len(values) < _MAX_CONTINUATION:
+        if _continues(reader, name, line) and len(values) < _MAX_CONTINUATION:
             values.append(line)
             return
         reader.open_field = None
@@ -186,10 +190,10 @@ def _take_other(reader: _Reader, line: str) -> None:
         reader.block.has_uv = True
 
 
-def _continues(name: str, values: list[str], line: str) -> bool:
+def _continues(reader: _Reader, name: str, line: str) -> bool:
     if name == "driver":
         return _DRIVER_LINE.fullmatch(line) is not None
     if _GPU_LINE.match(line) or _NVML_LINE.match(line):
         return True
-    # names without numbers stand below an empty value only
-    return values[0] == "" and not line.lstrip().startswith(("=", "[", "GPU Topo", "GPU topo"))
+    # names without numbers stand directly below an empty value only
+    return reader.takes_names and not line.lstrip().startswith(("=", "[", "GPU Topo", "GPU topo"))

@@ -47,6 +47,9 @@ def environment_of(
     if distributions is not None:
         detail = "only the packages that collect_env looks for are listed"
         gaps = (*gaps, Gap("environment.distributions", GapReason.NOT_ASKED, SOURCE, detail))
+    elif block.packages:
+        detail = "neither pip nor conda could be asked there"
+        gaps = (*gaps, Gap("environment.distributions", GapReason.UNREADABLE, SOURCE, detail))
     environment = Environment(interpreter, distributions, torch, manager=_manager(block))
     return environment, gaps
 
@@ -64,29 +67,21 @@ def _manager(block: Block) -> Manager | None:
 
 def _distributions(block: Block) -> tuple[Distribution, ...] | None:
     """Both lists in one; of one name with two versions, pip's word stands first."""
-    found: list[Distribution] = []
-    has_list = False
-    for tag, text in block.packages:
-        if tag == "conda":
-            row = conda_row(text)
-            found += [row.distribution] if row and not _is_listed(row.distribution, found) else []
-        else:
-            distribution = parse_freeze_line(text)
-            has_list = has_list or text.startswith("No relevant")
-            found += [distribution] if distribution else []
+    frozen = [parse_freeze_line(text) for tag, text in block.packages if tag != "conda"]
+    rows = [conda_row(text) for tag, text in block.packages if tag == "conda"]
+    found = [distribution for distribution in frozen if distribution]
+    listed = {_public(distribution) for distribution in found}
+    found += [r.distribution for r in rows if r and _public(r.distribution) not in listed]
+    has_list = any(text.startswith("No relevant") for _, text in block.packages)
     vllm = version_or_none(block.text("vllm").split(" ")[0])
     if vllm is not None and not any(d.name == "vllm" for d in found):
         found.append(Distribution("vllm", vllm))
     return sort_distributions(found) if found or has_list else None
 
 
-def _is_listed(distribution: Distribution, found: list[Distribution]) -> bool:
-    """Whether pip lists it too: conda's record may leave the label out."""
-    public = distribution.version.public if distribution.version else None
-    return any(
-        d.name == distribution.name and (d.version.public if d.version else None) == public
-        for d in found
-    )
+def _public(distribution: Distribution) -> tuple[str, str | None]:
+    """Name and public version: what pip and conda agree on, as conda may leave the label out."""
+    return distribution.name, distribution.version.public if distribution.version else None
 
 
 def _torch(
@@ -138,5 +133,6 @@ def _torch_of_metadata(
     if text not in _NOT_IMPORTABLE:
         detail = f"PyTorch version: {text[:80]!r} is no version"
         return build, (Gap("environment.torch", GapReason.UNREADABLE, SOURCE, detail),)
+    fact = "environment.torch" if build is None else "environment.torch.imported"
     detail = "torch could not be imported there"
-    return build, (Gap("environment.torch", GapReason.ABSENT, SOURCE, detail),)
+    return build, (Gap(fact, GapReason.ABSENT, SOURCE, detail),)

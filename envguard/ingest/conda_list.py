@@ -28,7 +28,8 @@ _HEADING = re.compile(r"#? ?Name +Version +Build(?: +Channel)?")
 _PREFACE = re.compile(
     r'(?:# packages in|List of packages in) environment(?: at)?:? ?"?([^":]+)"?:?'
 )
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,100}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
+_PRIVATE = re.compile(r"_[A-Za-z0-9._-]{1,100}")  # _libgcc_mutex and its like hold nothing
 _EXPORTED = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]{0,100})=([^=\s]{1,60})=([^=\s]{1,100})")
 _RULE = re.compile(r"[─━=-]{5,}")
 # Conda's name for a Python distribution that has another one.
@@ -62,6 +63,8 @@ def parse_conda_list(lines: Sequence[str]) -> tuple[Part, ...]:
         row = conda_row(line)
         if row is not None:
             rows.append(row)
+        elif _PRIVATE.fullmatch(line.split()[0] if line.strip() else ""):
+            continue
         elif rows or (line.strip() and not _RULE.fullmatch(line.strip())):
             break  # a rule or a blank line may stand between heading and rows
     return (_part(start, rows, _prefix(lines[max(0, start - 4) : start])),) if rows else ()

@@ -19,6 +19,7 @@ _MAX_LINE = 400
 _NUMBERS = r"[0-9]{1,4}(?: ?(?:,|-|to|\.\.) ?[0-9]{1,4}){0,64}"
 _MARK = re.compile(rf"\bGPU ?({_NUMBERS}) ?: ?")
 _RANGE = re.compile(r"([0-9]{1,4}) ?(?:-|to|\.\.) ?([0-9]{1,4})")
+_NO_NAME = re.compile(r"GPU ?[0-9]", re.IGNORECASE)  # numbers in a form that is not understood
 _UUID = re.compile(r" ?\(UUID: ?([^()\s]{1,80})\)")
 _MIG = re.compile(r"MIG (\S{1,40}) Device [0-9]{1,3} ?:")
 _CAPABILITY = re.compile(r" ?\((?:arch ?= ?|compute capability )([0-9]{1,2}\.[0-9])\)", re.I)
@@ -111,8 +112,8 @@ def _with_mig(gpu: Gpu, profile: str, text: str) -> Gpu:
 def _entries(text: str, next_number: int) -> Iterator[_Entry]:
     """The GPUs that one line names; several may stand on it."""
     marks = list(_MARK.finditer(text))
-    ends = [mark.start() for mark in marks[1:]] + [len(text)]
-    for mark, end in zip(marks, ends, strict=True):
+    for position, mark in enumerate(marks):
+        end = marks[position + 1].start() if position + 1 < len(marks) else len(text)
         gpu = _gpu(text[mark.end() : end])
         if gpu is not None:
             yield _Entry(_numbers(mark[1]), gpu)
@@ -148,7 +149,7 @@ def _gpu(text: str) -> Gpu | None:
     uuid = _UUID.search(text)
     capability = _CAPABILITY.search(text)
     name = _CAPABILITY.sub("", _UUID.sub("", text)).strip(" ,;")
-    if not name or not any(letter.isalpha() for letter in name) or len(name) > 100:
+    if not any(letter.isalpha() for letter in name) or len(name) > 100 or _NO_NAME.match(name):
         return None
     return Gpu(
         index=0,

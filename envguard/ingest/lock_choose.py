@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SOURCE = "lockfile"
 TORCH = "torch"
 _MAX_NAMED = 8
+_MAX_CHOICES = 64
 
 
 def choose_entries(
@@ -46,7 +47,9 @@ def choose_entries(
     by_name: dict[str, list[Entry]] = {}
     for position in sorted(chosen):
         by_name.setdefault(locked.entries[position].name, []).append(locked.entries[position])
-    gaps += [_ambiguous(n, found, target) for n, found in by_name.items() if len(found) > 1]
+    explained = {gap.fact for gap in gaps}
+    ambiguous = [_ambiguous(n, found, target) for n, found in by_name.items() if len(found) > 1]
+    gaps += [gap for gap in ambiguous if gap.fact not in explained]
     gaps += [gap for found in by_name.values() for gap in _missing_wheel(found, target)]
     torch, torch_gaps = torch_of([locked.entries[i] for i in torches], target)
     environment = Environment(
@@ -74,7 +77,7 @@ def _elsewhere(locked: Locked, target: Target) -> tuple[list[int], list[Gap]]:
         return [], []
     found: dict[int, list[str]] = {}
     for variables in environments_of(target, locked.requires_python):
-        for choice in locked.choices:
+        for choice in locked.choices[:_MAX_CHOICES]:
             for position in locked.select(variables, choice):
                 if locked.entries[position].name == TORCH:
                     found.setdefault(position, []).append(choice)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
+from envguard.errors import InputError
 from envguard.facts.environment import Manager
 from envguard.facts.gaps import Gap
 from envguard.facts.lock_record import LockRecord
@@ -16,6 +17,8 @@ from envguard.facts.machine import OperatingSystem, Platform
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_MAX_ENTRIES = 50_000
+_MAX_OF_ONE = 60
 # (marker variables, name of an extra or group or "") -> positions of the entries taken
 Select = Callable[[Mapping[str, str], str], frozenset[int]]
 
@@ -155,6 +158,22 @@ class Locked:
     requires_python: str = ""
     record: LockRecord | None = None
     gaps: tuple[Gap, ...] = field(default_factory=tuple)
+
+
+def check_counts(entries: Iterable[Entry], name: str) -> None:
+    """Refuse what is no lockfile by its size alone.
+
+    Raises:
+        InputError: More packages, or more entries of one package, than any lock holds.
+    """
+    counts: dict[str, int] = {}
+    for entry in entries:
+        counts[entry.name] = counts.get(entry.name, 0) + 1
+    if sum(counts.values()) > _MAX_ENTRIES:
+        raise InputError(f"{name}: more than {_MAX_ENTRIES} packages")
+    for package, count in counts.items():
+        if count > _MAX_OF_ONE:
+            raise InputError(f"{name}: package {package[:100]} stands there {count} times")
 
 
 def wheels_of(urls: Iterable[str]) -> tuple[Wheel, ...]:

@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from envguard.facts.machine import OperatingSystem, Platform
 
@@ -60,7 +60,7 @@ def admits(specifier: str, python: Version) -> bool:
     """Whether a ``requires-python`` admits a version; a specifier that is none admits all."""
     try:
         return SpecifierSet(specifier).contains(python, prereleases=True)
-    except InvalidSpecifier:
+    except ValueError:  # no specifier, or a number beyond Python's limit of digits
         return True
 
 
@@ -97,6 +97,8 @@ def parse_marker(text: str) -> Marker:
         return Marker(text)
     except InvalidMarker as err:
         raise ValueError(str(err).splitlines()[0]) from err
+    except RecursionError as err:
+        raise ValueError("nested too deeply") from err
 
 
 def holds(
@@ -122,5 +124,5 @@ def holds(
     try:
         context = "lock_file" if "extras" in marker or "dependency_groups" in marker else "metadata"
         return parse_marker(marker).evaluate(variables, context=context)  # type: ignore[arg-type]  # one of its literals
-    except (UndefinedComparison, UndefinedEnvironmentName, InvalidVersion, ValueError):
+    except (UndefinedComparison, UndefinedEnvironmentName, ValueError):
         return True

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def parse_pdm_lock(text: str, name: str) -> Locked:
     """Read a ``pdm.lock`` of format 4.
 
-    It names no index: labels of versions and of wheels are all that tell a build. The group
+    It rarely names indexes: labels of versions and of wheels are what tells a build. The group
     ``default`` and ``dev`` are the default selection, every other group is a choice.
 
     Args:
@@ -60,6 +60,7 @@ def _entry(package: Table) -> Entry:
         wheels=wheels_of(names) or wheels_of([direct]),
         has_source=bool(package.text("path") or package.text("git"))
         or any(not name.partition("#")[0].endswith(".whl") for name in names),
+        index_url=package.text("index") or None,
         url=direct or None,
         is_editable=package.data.get("editable") is True,
     )

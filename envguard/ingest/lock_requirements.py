@@ -6,21 +6,25 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.errors import InputError
 from envguard.facts.environment import Manager
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.torch_label import label_of_url, label_of_version
-from envguard.ingest.lock_entry import Entry, Locked, Wheel, wheels_of
+from envguard.ingest.lock_entry import Entry, Locked
 from envguard.ingest.lock_markers import holds
-from envguard.ingest.pip_list import normalise_name
+from envguard.ingest.lock_requirement_lines import (
+    RequirementLine,
+    clean_address,
+    logical_lines,
+    parse_editable,
+    parse_line,
+    split_option,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from packaging.specifiers import SpecifierSet
+    from collections.abc import Callable, Mapping
 
     # name of an included file as it is written, name of the file that includes it
     # -> its own name and its text
@@ -29,14 +33,7 @@ if TYPE_CHECKING:
 SOURCE = "requirements"
 _MAX_DEPTH = 10
 _MAX_FILES = 100
-_MAX_LINES = 200_000
-_MAX_JOINED = 200_000
-_COMMENT = re.compile(r"(?:^|[ \t])#.*")
-_INDEX_NOTE = re.compile(r"[ \t]*# from (https?://\S{1,1000})")
-_OPTION = re.compile(r"(--?[A-Za-z][A-Za-z-]{0,40})(?:[ \t]*=[ \t]*|[ \t]+|$)?(.*)", re.DOTALL)
-_OWN_OPTION = re.compile(r"[ \t](--[a-z][a-z-]{0,40})(?:[ \t=]|$)")
 _VARIABLE = re.compile(r"\$\{[A-Z0-9_]{1,80}\}")
-_USERINFO = re.compile(r"(?<=://)[^/\s]{1,500}@")
 _FILES = {"-r": "-r", "--requirement": "-r", "-c": "-c", "--constraint": "-c"}
 _INDEXES = {"-i": "index", "--index-url": "index", "--pypi-url": "index"}
 _MORE_INDEXES = frozenset({"--extra-index-url", "-f", "--find-links"})
@@ -52,7 +49,6 @@ _PASSED_OVER = frozenset(
         "--no-index",
     }
 )
-_OF_A_REQUIREMENT = frozenset({"--hash", "--config-settings", "--global-option", "--no-binary"})
 
 
 @dataclass(slots=True)
@@ -63,18 +59,9 @@ class _Indexes:
     more: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One requirement and where it comes from."""
-
-    requirement: Requirement | None
-    entry: Entry
-    marker: str = ""
-
-
 @dataclass(slots=True)
 class _Gathering:
-    lines: list[_Line] = field(default_factory=list)
+    lines: list[RequirementLine] = field(default_factory=list)
     constraints: dict[str, Version] = field(default_factory=dict)
     indexes: _Indexes = field(default_factory=_Indexes)
     gaps: list[Gap] = field(default_factory=list)
@@ -113,11 +100,11 @@ def parse_requirements(text: str, name: str, read: Read | None = None) -> Locked
     )
 
 
-def _is_open(line: _Line) -> bool:
+def _is_open(line: RequirementLine) -> bool:
     return line.entry.version is None and line.entry.url is None and not line.entry.is_editable
 
 
-def _open_gap(line: _Line) -> Gap:
+def _open_gap(line: RequirementLine) -> Gap:
     fact = f"environment.distributions[{line.entry.name}].version"
     place = f"line {line.entry.line}: " if line.entry.line else ""
     detail = f"{place}{line.requirement} is no exact pin"
@@ -140,50 +127,13 @@ def _read_file(
             _read_option(line, where, found, read, chain=chain, is_constraint=is_constraint)
             continue
         own_line = number if len(chain) == 1 else None
-        parsed = _parse_line(line, where, own_line)
+        parsed = parse_line(line, where, own_line)
         if is_constraint:
             if parsed.entry.version is not None:
                 found.constraints.setdefault(parsed.entry.name, parsed.entry.version)
         else:
             entry = replace(parsed.entry, index_url=note or parsed.entry.index_url)
             found.lines.append(replace(parsed, entry=entry))
-
-
-def logical_lines(text: str, name: str) -> Iterator[tuple[int, str, str | None]]:
-    """Split a file into lines that say something.
-
-    Yields:
-        Number of the first physical line; the text with continuations joined and comments
-        gone; the index that a following ``# from URL`` comment names.
-
-    Raises:
-        InputError: More lines than a requirements file has.
-    """
-    pending: tuple[int, str] | None = None
-    joined, first = "", 0
-    for number, line in enumerate(text.splitlines(), start=1):
-        if number > _MAX_LINES:
-            raise InputError(f"{name}: more than {_MAX_LINES} lines")
-        first = first or number
-        is_comment = line.lstrip().startswith("#")
-        if line.endswith("\\") and not is_comment and len(joined) < _MAX_JOINED:
-            joined += line[:-1] + " "
-            continue
-        if pending and is_comment and (note := _INDEX_NOTE.match(line)):
-            yield *pending, note[1]
-            pending = None
-        said = _COMMENT.sub("", joined + line).strip()
-        if said:
-            if pending:
-                yield *pending, None
-            pending = (first, said)
-        joined, first = "", 0
-    if said := _COMMENT.sub("", joined).strip():
-        if pending:
-            yield *pending, None
-        pending = (first, said)
-    if pending:
-        yield *pending, None
 
 
 def _read_option(
@@ -195,35 +145,19 @@ def _read_option(
     chain: tuple[str, ...],
     is_constraint: bool,
 ) -> None:
-    option, value = _split_option(line)
+    option, value = split_option(line)
     if option in _FILES:
         nested = is_constraint or _FILES[option] == "-c"
         _include(value, where, found, read, chain=chain, is_constraint=nested)
     elif option in _INDEXES:
-        found.indexes.index = _address(value, where)
+        found.indexes.index = clean_address(value, where)
     elif option in _MORE_INDEXES:
-        found.indexes.more.append(_address(value, where))
+        found.indexes.more.append(clean_address(value, where))
     elif option in {"-e", "--editable"}:
-        found.lines.append(_editable(value, where, len(chain) == 1))
+        own_line = int(where.rpartition(":")[2]) if len(chain) == 1 else None
+        found.lines.append(parse_editable(value, where, own_line))
     elif option not in _PASSED_OVER:
         raise InputError(f"{where}: option {option[:60]} is not understood")
-
-
-def _split_option(line: str) -> tuple[str, str]:
-    match = _OPTION.match(line)
-    if match is None:
-        return line, ""
-    option, value = match[1], match[2].strip()
-    if not option.startswith("--") and len(option) > 2:  # -rother.txt
-        rest = line[2:].strip()
-        option, value = option[:2], rest
-    return option, value
-
-
-def _address(value: str, where: str) -> str:
-    if not value:
-        raise InputError(f"{where}: names no address")
-    return _USERINFO.sub("", value.strip("'\""))
 
 
 def _include(
@@ -250,80 +184,7 @@ def _include(
     _read_file(text, name, found, read, chain=(*chain, name), is_constraint=is_constraint)
 
 
-def _editable(value: str, where: str, is_own: bool) -> _Line:
-    egg = value.partition("#egg=")[2].partition("&")[0].partition("[")[0]
-    plain = egg or value.partition(";")[0].strip().rstrip("/").rpartition("/")[2]
-    if not value:
-        raise InputError(f"{where}: names nothing to install")
-    line = int(where.rpartition(":")[2]) if is_own else None
-    entry = Entry(
-        name=normalise_name(plain.strip(".") or "local-project"),
-        version=None,
-        line=line,
-        has_source=True,
-        is_editable=True,
-    )
-    return _Line(None, entry)
-
-
-def _parse_line(line: str, where: str, number: int | None) -> _Line:
-    text = line
-    if own := _OWN_OPTION.search(text):
-        if own[1] not in _OF_A_REQUIREMENT:
-            raise InputError(f"{where}: option {own[1]} cannot stand behind a requirement")
-        text = text[: own.start()]
-    if wheel := _bare_wheel(text.strip(), number):
-        return wheel
-    try:
-        requirement = Requirement(text.strip())
-    except InvalidRequirement as err:
-        reason = str(err).splitlines()[0].rstrip(":. ").lower()
-        shown = _USERINFO.sub("", text.strip())[:120]
-        raise InputError(f"{where}: {shown!r} is not a requirement: {reason}") from err
-    url = _USERINFO.sub("", requirement.url) if requirement.url else None
-    wheels = wheels_of([url]) if url else ()
-    entry = Entry(
-        name=normalise_name(requirement.name),
-        version=_wheel_version(wheels) if url else exact_version(requirement.specifier),
-        line=number,
-        wheels=wheels,
-        has_source=not wheels,
-        url=url,
-        note=str(requirement.marker) if requirement.marker else "",
-    )
-    return _Line(requirement, entry, entry.note)
-
-
-def _bare_wheel(text: str, number: int | None) -> _Line | None:
-    """A line that is nothing but the path or address of a wheel."""
-    address, _, marker = text.partition(" ; ")
-    wheels = wheels_of([address]) if " @ " not in address and "==" not in address else ()
-    if not wheels or wheels[0].filename.count("-") < 4:
-        return None
-    name = normalise_name(wheels[0].filename.split("-")[0])
-    url = _USERINFO.sub("", address)
-    entry = Entry(name, _wheel_version(wheels), number, wheels, url=url)
-    return _Line(None, entry, marker.strip())
-
-
-def _wheel_version(wheels: tuple[Wheel, ...]) -> Version | None:
-    words = wheels[0].filename.split("-") if wheels else []
-    try:
-        return Version(words[1]) if len(words) >= 5 else None
-    except InvalidVersion:
-        return None
-
-
-def exact_version(specifier: SpecifierSet) -> Version | None:
-    """The version of ``==X``; None for anything open."""
-    exact = [s.version for s in specifier if s.operator in {"==", "==="}]
-    try:
-        return Version(exact[0]) if len(exact) == 1 else None
-    except InvalidVersion:  # ==2.7.*
-        return None
-
-
-def _with_constraint(line: _Line, constraints: Mapping[str, Version]) -> _Line:
+def _with_constraint(line: RequirementLine, constraints: Mapping[str, Version]) -> RequirementLine:
     version = constraints.get(line.entry.name)
     if version is None or line.entry.version is not None or line.entry.url is not None:
         return line

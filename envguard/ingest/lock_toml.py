@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.errors import InputError
 
@@ -102,7 +102,7 @@ class Table:
         text = self.text(key)
         try:
             return Version(text) if text else None
-        except InvalidVersion as err:
+        except ValueError as err:
             raise InputError(f"{self.place}.{key}: {text[:100]!r} is no version") from err
 
     def table(self, key: str) -> Table:

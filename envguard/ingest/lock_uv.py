@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from envguard.facts.environment import Manager
-from envguard.ingest.lock_entry import Entry, Locked, Select, wheels_of
+from envguard.ingest.lock_entry import Entry, Locked, Select, check_counts, wheels_of
 from envguard.ingest.lock_markers import holds, parse_marker
 from envguard.ingest.lock_toml import Table, heading_lines, parse_toml
 from envguard.ingest.pip_list import normalise_name
@@ -57,6 +57,7 @@ def parse_uv_lock(text: str, name: str) -> Locked:
         raise document.error(f"lock version {version!r} is not understood, expected 1")
     packages = document.tables("package", heading_lines(text, "package"))
     entries = tuple(_entry(package) for package in packages)
+    check_counts(entries, name)
     graph = _Graph(packages, entries, _manifest(document))
     return Locked(
         manager=Manager.UV,
@@ -106,17 +107,20 @@ class _Graph:
             self._by_name.setdefault(entry.name, []).append(position)
         self._nodes = [self._node(package) for package in packages]
         self._roots = self._find_roots(packages)
-        self._manifest = tuple(self._edge(requirement) for requirement in manifest)
+        self._manifest = self._edges(manifest)
 
     def _node(self, package: Table) -> _Node:
         extras = package.table("optional-dependencies")
         groups = package.table("dev-dependencies")
         return _Node(
-            always=tuple(self._edge(d) for d in package.tables("dependencies")),
-            extras={k: tuple(self._edge(d) for d in extras.tables(k)) for k in extras.data},
-            groups={k: tuple(self._edge(d) for d in groups.tables(k)) for k in groups.data},
+            always=self._edges(package.tables("dependencies")),
+            extras={name: self._edges(extras.tables(name)) for name in extras.data},
+            groups={name: self._edges(groups.tables(name)) for name in groups.data},
             markers=tuple(_checked(m, package) for m in package.texts("resolution-markers")),
         )
+
+    def _edges(self, dependencies: Iterable[Table]) -> tuple[_Edge, ...]:
+        return tuple(dict.fromkeys(self._edge(dependency) for dependency in dependencies))
 
     def _edge(self, dependency: Table) -> _Edge:
         """Version and source stand where the name alone is not enough."""
@@ -159,7 +163,7 @@ class _Graph:
     def _walk(self, environment: Mapping[str, str], choice: str) -> frozenset[int]:
         if not self._roots and not self._manifest:
             found = range(len(self._entries))
-            return frozenset(i for i in found if self._is_for(i, environment))
+            return frozenset(i for i in found if self._is_for(i, environment, ""))
         marker_extra = self._marker_extra(choice)
         seen: set[tuple[int, str]] = set()
         todo = [(root, "") for root in self._roots]
@@ -202,15 +206,15 @@ class _Graph:
                 continue
             targets = edge.targets
             if len(targets) > 1:
-                targets = tuple(i for i in targets if self._is_for(i, environment))
+                targets = tuple(i for i in targets if self._is_for(i, environment, extra))
             for position in targets:
                 yield position, ""
                 yield from ((position, name) for name in edge.extras)
 
-    def _is_for(self, position: int, environment: Mapping[str, str]) -> bool:
+    def _is_for(self, position: int, environment: Mapping[str, str], extra: str) -> bool:
         """Whether one of a package's resolution markers holds."""
         markers = self._nodes[position].markers
-        return not markers or any(holds(marker, environment) for marker in markers)
+        return not markers or any(holds(m, environment, extra=extra) for m in markers)
 
 
 def _checked(marker: str, table: Table) -> str:

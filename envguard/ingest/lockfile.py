@@ -10,23 +10,13 @@ from envguard.errors import InputError
 from envguard.facts.environment import Environment
 from envguard.facts.gaps import Gap
 from envguard.ingest.lock_choose import choose_entries
-from envguard.ingest.lock_entry import Locked, Target
+from envguard.ingest.lock_entry import Locked, Target, check_counts
+from envguard.ingest.lock_names import EXPECTED, kind_by_name, refuse_others
 
 if TYPE_CHECKING:
     from envguard.ingest.lock_requirements import Read
 
 MAX_BYTES = 32 * 1024 * 1024
-_PYLOCK = re.compile(r"pylock(?:\.[^.]+)?\.toml")
-_LOOKS_LIKE = re.compile(r".+\.(?:toml|txt|lock|in|ya?ml)", re.IGNORECASE)
-_CONDA = re.compile(r"(?:environment|conda-lock|.*conda.*)\.(?:ya?ml|lock)", re.IGNORECASE)
-_EXPECTED = (
-    "envguard reads pylock.toml, uv.lock, poetry.lock, pdm.lock and requirements files (*.txt)"
-)
-_NOT_YET = {
-    "pipfile.lock": "Pipfile.lock",
-    "pixi.lock": "pixi.lock",
-    "environment.yml": "conda environment files",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +30,6 @@ class Lockfile:
 
     environment: Environment
     gaps: tuple[Gap, ...]
-
-
-def looks_like_lockfile(word: str) -> bool:
-    """Whether a word names a lockfile by its ending rather than a pin."""
-    return "==" not in word and "://" not in word and bool(_LOOKS_LIKE.fullmatch(word))
 
 
 def load_lockfile(
@@ -69,18 +54,19 @@ def load_lockfile(
         raise InputError(f"{name}: larger than {MAX_BYTES // 1024**2} MiB")
     wanted = target or Target()
     locked = _read(name, text.lstrip("\ufeff"), wanted, read)
+    check_counts(locked.entries, name)
     environment, gaps = choose_entries(locked, wanted, name)
     return Lockfile(environment, gaps)
 
 
 def _read(name: str, text: str, target: Target, read: Read | None) -> Locked:
     base = re.split(r"[/\\]", name)[-1].lower()
-    _refuse_others(name, base)
+    refuse_others(name, base)
     if base.endswith((".txt", ".in")):
         from envguard.ingest.lock_requirements import parse_requirements
 
         return parse_requirements(text, name, read)
-    match _kind_by_name(base) or _kind_by_content(text, name):
+    match kind_by_name(base) or _kind_by_content(text, name):
         case "pylock":
             from envguard.ingest.lock_pylock import parse_pylock
 
@@ -98,21 +84,7 @@ def _read(name: str, text: str, target: Target, read: Read | None) -> Locked:
 
             return parse_pdm_lock(text, name)
         case _:
-            raise InputError(f"{name}: not a lockfile that is understood", hint=_EXPECTED)
-
-
-def _refuse_others(name: str, base: str) -> None:
-    what = _NOT_YET.get(base) or ("conda files" if _CONDA.fullmatch(base) else None)
-    if what is not None:
-        raise InputError(f"{name}: {what} are not read yet", hint=_EXPECTED)
-    if base == "pyproject.toml":
-        hint = "name its lockfile, or `envguard lock` it first"
-        raise InputError(f"{name}: states wishes, not pins", hint=hint)
-
-
-def _kind_by_name(base: str) -> str:
-    names = {"uv.lock": "uv", "poetry.lock": "poetry", "pdm.lock": "pdm"}
-    return "pylock" if _PYLOCK.fullmatch(base) else names.get(base, "")
+            raise InputError(f"{name}: not a lockfile that is understood", hint=EXPECTED)
 
 
 def _kind_by_content(text: str, name: str) -> str:

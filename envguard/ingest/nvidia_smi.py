@@ -16,7 +16,7 @@ from envguard.facts.nvidia_smi_text import (
     parse_nvidia_smi_list,
 )
 from envguard.facts.readings import read_driver, read_gpus
-from envguard.ingest.part import Part, driver_or_none, spans_of
+from envguard.ingest.part import MAX_PARTS, Part, driver_or_none, spans_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,7 +52,7 @@ def parse_smi_tables(lines: Sequence[str]) -> tuple[Part, ...]:
     Returns:
         One part for each table. A name that the table cut keeps its dots, with a gap.
     """
-    starts = [i for i, line in enumerate(lines) if _BANNER.match(line.lstrip()[:80])]
+    starts = [i for i, line in enumerate(lines) if _BANNER.match(line.lstrip()[:80])][:MAX_PARTS]
     return tuple(
         _table_part(start, lines[start : min(end, start + _MAX_TABLE)])
         for start, end in spans_of(starts, len(lines))
@@ -61,17 +61,11 @@ def parse_smi_tables(lines: Sequence[str]) -> tuple[Part, ...]:
 
 def _table_part(line: int, rows: Sequence[str]) -> Part:
     text = "\n".join(row.strip() for row in rows if len(row) <= _MAX_ROW and "|" in row)
-    return make_part(line, parse_nvidia_smi(text), TABLE)
+    has_cuda_field = "CUDA" in rows[0]  # before driver 410 the banner had none
+    return _make_part(line, parse_nvidia_smi(text), TABLE, has_cuda_field=has_cuda_field)
 
 
-def make_part(line: int, said: SmiText, source: str) -> Part:
-    """Put what an nvidia-smi text says into facts.
-
-    Args:
-        line: Number of its first line.
-        said: The parsed text.
-        source: How readings and gaps name it.
-    """
+def _make_part(line: int, said: SmiText, source: str, *, has_cuda_field: bool) -> Part:
     # Under WSL the tool has a Linux version and the driver a Windows one; elsewhere a table
     # is only printed where both agree, so that a difference tells nothing of a mismatch.
     driver = Driver(
@@ -82,9 +76,12 @@ def make_part(line: int, said: SmiText, source: str) -> Part:
     )
     gpus = None if said.gpus is None else tuple(_with_dots(g, said) for g in said.gpus)
     gaps = [_cut(gpu, source) for gpu in gpus or () if gpu.index in said.cut_names]
-    if said.cuda is None and said.driver is not None:
-        detail = "no libcuda answered (the banner states no CUDA version)"
-        gaps.append(Gap("machine.driver.cuda", GapReason.ABSENT, source, detail))
+    if said.cuda is None:
+        detail = (
+            "no libcuda answered" if has_cuda_field else "this nvidia-smi prints no CUDA version"
+        )
+        reason = GapReason.ABSENT if has_cuda_field else GapReason.NOT_ASKED
+        gaps.append(Gap("machine.driver.cuda", reason, source, detail))
     if gpus is None:
         detail = "no GPU is listed"
         gaps.append(Gap("machine.gpus", GapReason.UNREADABLE, source, detail))

@@ -11,7 +11,7 @@ from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Driver, Gpu, Machine, MigDevice, Reading
 from envguard.facts.readings import read_driver, read_gpus
-from envguard.ingest.part import Part, cuda_or_none, driver_or_none, spans_of
+from envguard.ingest.part import MAX_PARTS, Part, cuda_or_none, driver_or_none, spans_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -79,7 +79,7 @@ def parse_smi_query(lines: Sequence[str]) -> tuple[Part, ...]:
     Args:
         lines: Cleaned lines; depth is told by indentation.
     """
-    starts = [i for i, line in enumerate(lines) if _BANNER in line[:100]]
+    starts = [i for i, line in enumerate(lines) if _BANNER in line[:100]][:MAX_PARTS]
     spans = spans_of(starts, len(lines))
     logs = [(start, _read_text(lines[start + 1 : end])) for start, end in spans]
     return tuple(_part(start, log, QUERY) for start, log in logs if log.top or log.gpus)

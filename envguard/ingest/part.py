@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.facts.facts import Facts
 from envguard.facts.versions import CudaVersion, DriverVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+
+# More reports of one kind than this in one text are passed over.
+MAX_PARTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ def version_or_none(text: str) -> Version | None:
     """A version, or None for anything that is not one."""
     try:
         return Version(text)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or a number beyond Python's limit of digits
         return None
 
 

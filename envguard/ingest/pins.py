@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.errors import InputError
 from envguard.facts.environment import BuildOrigin, Distribution, Environment, TorchBuild
@@ -44,7 +44,7 @@ def _exact_version(word: str, specifier: SpecifierSet) -> Version:
     if len(bounds) == 1 and bounds[0].operator in {"==", "==="}:
         try:
             return Version(bounds[0].version)
-        except InvalidVersion:
+        except ValueError:
             pass  # ==2.7.* falls through to the message below
     raise InputError(
         f"{word!r} is not an exact pin such as torch==2.7.1+cu128",
@@ -57,7 +57,7 @@ def _version_in_url(url: str) -> Version | None:
     parts = filename.removesuffix(".whl").split("-")
     try:
         return Version(parts[1]) if filename.endswith(".whl") and len(parts) >= 5 else None
-    except InvalidVersion:
+    except ValueError:
         return None
 
 

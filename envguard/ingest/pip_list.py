@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from envguard.facts.environment import BuildOrigin, Distribution, Environment, TorchBuild
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.torch_label import label_of_url, label_of_version
-from envguard.ingest.part import Part, version_or_none
+from envguard.ingest.part import MAX_PARTS, Part, version_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 SOURCE = "pip list"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}"
@@ -49,8 +50,11 @@ def parse_pip_list(lines: Sequence[str]) -> tuple[Part, ...]:
     Returns:
         One part for each list; a frozen list is all lines of that form together.
     """
-    parts = [*_columns(lines), *_json_lists(lines)]
-    return (*parts, *_frozen(lines))
+    return (
+        *islice(_columns(lines), MAX_PARTS),
+        *islice(_json_lists(lines), MAX_PARTS),
+        *_frozen(lines),
+    )
 
 
 def parse_pip_json(document: object) -> tuple[Part, ...]:
@@ -68,6 +72,8 @@ def _of_record(record: Any) -> Distribution | None:
     name, version = record.get("name"), record.get("version")
     if not isinstance(name, str) or not isinstance(version, str):
         return None
+    if not re.fullmatch(_NAME, name.removeprefix("_")):
+        return None
     by_conda = isinstance(record.get("build_string"), str) and record.get("channel") != "pypi"
     location = record.get("editable_project_location")
     plain = normalise_name(name)
@@ -80,7 +86,7 @@ def _of_record(record: Any) -> Distribution | None:
     )
 
 
-def _json_lists(lines: Sequence[str]) -> Iterable[Part]:
+def _json_lists(lines: Sequence[str]) -> Iterator[Part]:
     for number, line in enumerate(lines):
         if line.lstrip().startswith('[{"'):
             try:
@@ -91,7 +97,7 @@ def _json_lists(lines: Sequence[str]) -> Iterable[Part]:
                 yield Part(number, part.facts, lists_all=True)
 
 
-def _columns(lines: Sequence[str]) -> Iterable[Part]:
+def _columns(lines: Sequence[str]) -> Iterator[Part]:
     """Tables below ``Package  Version`` and a rule; they end where a row is none."""
     found: list[Distribution] | None = None
     start = 0
@@ -125,7 +131,7 @@ def _row(text: str) -> Distribution | None:
     return Distribution(normalise_name(words[0]), version, location, is_editable=bool(location))
 
 
-def _frozen(lines: Sequence[str]) -> Iterable[Part]:
+def _frozen(lines: Sequence[str]) -> Iterator[Part]:
     found: list[Distribution] = []
     start = 0
     for number, line in enumerate(lines):

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 64 * 1024 * 1024
 # A report has some hundred lines; without a bound, short lines cost many times their size.
-_MAX_LINES = 1_000_000
+_MAX_LINES = 300_000
 # What matters stands in short lines; LD_LIBRARY_PATH is the longest of them.
 _MAX_LINE = 16_384
 _MAX_JSON_LINE = 1024 * 1024
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _QUOTE = re.compile(r"(?:[ \t]{0,3}>[ \t]?)+")
 _FENCE = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*[\w+.-]{0,30}[ \t]*")
 _TAG = re.compile(
@@ -35,7 +35,11 @@ _ENTITIES = (
     ("&nbsp;", " "),
     ("&amp;", "&"),
 )
-_ODD_CHARACTERS = {0x00A0: " ", 0x2007: " ", 0x202F: " ", 0xFEFF: None, 0x200B: None, 0: None}
+_ODD_CHARACTERS = {
+    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),  # halves of characters, which nothing prints
+    **dict.fromkeys((0x00A0, 0x2007, 0x202F), " "),
+    **dict.fromkeys((0, 0x200B, 0xFEFF)),
+}
 # PowerShell's redirection writes UTF-16 with a mark; the marks of UTF-32 begin like it.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -66,11 +70,11 @@ def check_size(text: str, where: str) -> None:
     """Refuse what is too large to be a report.
 
     Raises:
-        InputError: More than 64 MiB or a million lines.
+        InputError: More than 64 MiB or 300 000 lines.
     """
     if len(text) > MAX_BYTES:
         raise InputError(f"{where}: larger than {MAX_BYTES // 1024**2} MiB")
-    if text.count("\n") + text.count("\r") > 2 * _MAX_LINES:
+    if text.count("\n") + text.count("\r") - text.count("\r\n") > _MAX_LINES:
         raise InputError(f"{where}: more than {_MAX_LINES} lines")
 
 

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import sys
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pytest
+
+from envguard.cli.app import main
+from envguard.cli.reading import is_lockfile, read_facts, read_text
+from envguard.errors import InputError
+from tests.ingest.samples import SAMPLES, report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MACHINE = ["--gpu", "V100", "--driver", "570.26", "--platform", "linux-x86_64"]
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, object], str]:
+    code = main([*words, "--format", "json"])
+    out, err = capsys.readouterr()
+    return code, json.loads(out) if out else {}, err
+
+
+def test_report_of_powershell_redirection_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "env.txt"
+    text = report("collect_env_windows_11.txt").replace("\n", "\r\n")
+    path.write_bytes(codecs.BOM_UTF16_LE + text.encode("utf-16-le"))
+    gpus = read_facts(str(path)).machine.gpus or ()
+    assert [gpu.name for gpu in gpus] == ["NVIDIA GeForce RTX 5090"]
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO(report("smi_550_table.txt").encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(raw))
+    assert len(read_facts("-").machine.gpus or ()) == 2
+
+
+def test_what_is_too_large_is_refused_in_bounded_memory(tmp_path: Path) -> None:
+    path = tmp_path / "huge.txt"
+    with path.open("wb") as file:
+        file.truncate(100 * 1024 * 1024)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=r"huge\.txt: larger than 8 MiB"):
+            read_text(str(path), 8 * 1024 * 1024)
+        assert tracemalloc.get_traced_memory()[1] < 24 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
+
+
+def test_missing_file_and_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no\.txt: cannot be read: no such file"):
+        read_facts(str(tmp_path / "no.txt"))
+    with pytest.raises(InputError, match="cannot be read: is a directory"):
+        read_facts(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("uv.lock", True),
+        ("torch==2.7.1", False),
+        ("torch", False),
+        ("\0", False),
+        ("x" * 999, False),
+    ],
+)
+def test_words_are_files_or_pins(word: str, expected: bool) -> None:
+    assert is_lockfile(word) is expected
+
+
+def test_existing_file_of_any_name_is_a_lockfile(tmp_path: Path) -> None:
+    path = tmp_path / "frozen"
+    path.write_text("torch==2.7.1\n")
+    assert is_lockfile(str(path))
+
+
+def test_check_judges_a_lockfile_for_a_stated_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(SAMPLES / "locks" / "pylock.toml")
+    _, document, _ = run(capsys, "check", path, *MACHINE)
+    facts = document["facts"]
+    assert isinstance(facts, dict)
+    assert facts["environment"]["torch"]["version"] == "2.7.1+cu126"
+    assert facts["environment"]["document"] == path
+    assert facts["environment"]["lock"]["driver_floor"] == "525.60.13"
+    assert document["root_cause"] != "arch-missing-old-gpu"
+
+
+def test_pins_are_laid_over_a_lockfile(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(SAMPLES / "locks" / "pylock.toml")
+    code, document, _ = run(capsys, "check", path, "torch==2.11.0+cu128", *MACHINE)
+    assert code == 1
+    assert document["root_cause"] == "arch-missing-old-gpu"
+
+
+def test_two_lockfiles_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "check", "a.lock", "b.lock", *MACHINE)
+    assert code == 2
+    assert "one lockfile at a time" in err
+
+
+def test_nested_files_lie_beside_the_one_that_names_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "gpu.txt").write_text("torch==2.7.1+cu126\n-c pins.txt\n")
+    (tmp_path / "base" / "pins.txt").write_text("numpy==2.0\n")
+    (tmp_path / "r.txt").write_text("-r base/gpu.txt\nnumpy\n")
+    _, document, _ = run(capsys, "check", str(tmp_path / "r.txt"), *MACHINE)
+    facts = document["facts"]
+    assert isinstance(facts, dict)
+    versions = {d["name"]: d["version"] for d in facts["environment"]["distributions"]}
+    assert versions == {"numpy": "2.0", "torch": "2.7.1+cu126"}
+
+
+def test_python_that_is_not_the_locks_is_passed_over_unless_stated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (SAMPLES / "locks" / "pylock.toml").read_text()
+    path = tmp_path / "pylock.toml"
+    path.write_text(text.replace('"==3.12.*"', '"==3.2.*"').replace("== '3.12'", "== '3.2'"))
+    for more, mismatches in (([], 0), (["--python-version", "3.12"], 1)):
+        _, document, _ = run(capsys, "check", str(path), *MACHINE, *more)
+        gaps = document["gaps"]
+        assert isinstance(gaps, list)
+        found = [gap for gap in gaps if gap["fact"] == "environment.interpreter"]
+        assert len(found) == mismatches
+
+
+def test_unrecognised_file_is_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "notes.md"
+    path.write_text("nothing of use\n")
+    code, _, err = run(capsys, "check", "--from", str(path))
+    assert code == 2
+    assert "notes.md: holds nothing that is understood" in err
+    assert "collect_env" in err

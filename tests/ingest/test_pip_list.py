@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from envguard.facts.environment import Accelerator, BuildOrigin, Environment
+from envguard.facts.gaps import GapReason
+from envguard.ingest.detect import load_text
+from envguard.ingest.pip_list import parse_freeze_line
+from tests.ingest.samples import load
+
+
+def environment(name: str) -> Environment:
+    found = load(name).environment
+    assert found is not None
+    return found
+
+
+def test_columns_end_at_the_notice() -> None:
+    found = environment("pip_list_columns.txt")
+    assert [(d.name, str(d.version)) for d in found.distributions or ()] == [
+        ("deepspeed", "0.14.0"),
+        ("flash-attn", "2.5.8"),
+        ("torch", "2.2.1+cu121"),
+        ("torchvision", "0.17.1+cu121"),
+        ("trainer", "0.1.0"),
+    ]
+    trainer = found.distribution("trainer")
+    assert trainer is not None
+    assert trainer.is_editable
+    assert trainer.location == "/home/user/trainer"
+    assert found.torch is not None
+    assert found.torch.accelerator is Accelerator.CUDA
+    assert found.torch.origin is BuildOrigin.METADATA
+
+
+def test_freeze_with_addresses_and_editables() -> None:
+    found = environment("pip_freeze.txt")
+    torch = found.distribution("torch")
+    assert torch is not None
+    assert str(torch.version) == "2.2.1+cu121"
+    assert torch.url is not None
+    assert found.torch is not None
+    assert str(found.torch.cuda) == "12.1"
+    trainer = found.distribution("trainer")
+    assert trainer is not None
+    assert trainer.is_editable
+
+
+def test_json_on_one_line_and_on_many() -> None:
+    compact = environment("pip_list.json")
+    document = [{"name": d.name, "version": str(d.version)} for d in compact.distributions or ()]
+    indented = load_text(json.dumps(document, indent=2), "x").environment
+    assert indented is not None
+    assert [d.name for d in indented.distributions or ()] == ["deepspeed", "torch", "trainer"]
+
+
+def test_json_between_words_is_found() -> None:
+    text = 'pip list --format=json\n[{"name": "torch", "version": "2.2.1"}]\nthat is all\n'
+    found = load_text(text, "x").environment
+    assert found is not None
+    assert [str(d.version) for d in found.distributions or ()] == ["2.2.1"]
+
+
+def test_torch_without_a_label_is_left_open() -> None:
+    found = load_text("torch==2.2.1\n", "x").environment
+    assert found is not None
+    assert found.torch is not None
+    assert found.torch.accelerator is None
+
+
+def test_version_that_is_none_is_a_gap() -> None:
+    facts = load_text("torch==2.2.1\noldlib==unknown\n", "x")
+    gap = facts.gap("environment.distributions[oldlib].version")
+    assert gap is not None
+    assert gap.reason is GapReason.UNREADABLE
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch>=2.0",
+        "torch==2.1 ; python_version > '3.8'",
+        "ERROR: torch==2.1 failed",
+        "torch",
+        "Ubuntu (20.04 LTS)",
+        "",
+    ],
+)
+def test_other_lines_are_not_frozen(line: str) -> None:
+    assert parse_freeze_line(line) is None
