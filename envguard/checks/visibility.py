@@ -30,7 +30,7 @@ def check_visible_devices(facts: Facts, matrix: Matrix, options: CheckOptions) -
         return  # none, or nothing is left: then every GPU is hidden, which is said elsewhere
     lost = ", ".join(entries[wrong:])
     yield Finding(
-        code="GPU008",
+        code="GPU012",
         cause="cuda-visible-devices-invalid",
         status=Status.WARN,
         title=f"{VARIABLE} names a GPU that does not exist: {entries[wrong or 0]}",

@@ -53,7 +53,7 @@ def test_entries_that_name_no_gpu(text: str | None, wrong: str | None) -> None:
         assert found == []
     else:
         (finding,) = found
-        assert (finding.code, finding.status.value) == ("GPU008", "warn")
+        assert (finding.code, finding.status.value) == ("GPU012", "warn")
         assert finding.title == f"CUDA_VISIBLE_DEVICES names a GPU that does not exist: {wrong}"
 
 
