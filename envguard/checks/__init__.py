@@ -49,6 +49,7 @@ from envguard.checks.installs import (
     check_torch_is_one,
     check_torch_is_whole,
 )
+from envguard.checks.jetson import check_jetson_build
 from envguard.checks.links import check_modules_link, check_shadowed_libraries
 from envguard.checks.loader_path import check_library_path, check_preload
 from envguard.checks.nvml import check_libraries_match_kernel, check_sources_agree
@@ -84,6 +85,7 @@ CHECKS: tuple[Check, ...] = (
     check_driver_supports_gpus,
     check_driver_serves_cuda,
     check_code_for_gpus,
+    check_jetson_build,
     check_code_per_library,
     check_code_against_matrix,
     check_modules_link,
