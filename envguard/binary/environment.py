@@ -10,20 +10,21 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from envguard.binary.cache import ResultCache
-from envguard.binary.examination import Examination, KnownFiles
+from envguard.binary.folders import FolderMemory
 from envguard.binary.jit_caches import find_jit_caches
 from envguard.binary.listing import Listed, all_folders, digest, list_files, signature_of
 from envguard.binary.subject import Subject
 from envguard.errors import DocumentError
 from envguard.facts.binary import BinaryFacts, CompiledFile
 from envguard.facts.codec import from_dict, to_dict
+from envguard.facts.gaps import Gap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from envguard.binary.examination import Examination, KnownFiles
     from envguard.binary.listing import Signature
-    from envguard.facts.gaps import Gap
 
 _VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "TORCH_EXTENSIONS_DIR", "XDG_CACHE_HOME", "HOME")
 _SYSTEM_CACHE = "/etc/ld.so.cache"
@@ -51,19 +52,21 @@ def read_environment(
         What was found; what could not be read is among the gaps, not an error.
     """
     subject = Subject(all_folders(tuple(site_folders)), torch_location, environ, executable)
-    gaps: list[Gap] = []
-    listing = list_files(subject.folders, gaps)
-    compiled = find_jit_caches(subject, gaps)
-    results, name = ResultCache(cache), _name_of(subject)
+    results, name, gaps = ResultCache(cache), _name_of(subject), list[Gap]()
     kept = results.load(name)
+    memory = FolderMemory(before=_mapping(kept.get("folders")))
+    listing = list_files(subject.folders, gaps, memory)
+    compiled = find_jit_caches(subject, gaps)
     key = digest((*listing, *compiled), _conditions(subject, gaps))
     facts = _unchanged(kept, key)
     if facts is None:
+        from envguard.binary.examination import Examination, KnownFiles
+
         known = KnownFiles(before=_files_of(kept))
         examination = Examination(subject, listing, compiled, known)
         facts = examination.facts()
         watched = _watched(examination, (*listing, *compiled))
-        results.store(name, _result(facts, key, watched, known))
+        results.store(name, {**_result(facts, key, watched, known), "folders": memory.now})
     return BinaryFacts(
         files=facts.files,
         links=facts.links,
@@ -133,11 +136,14 @@ def _result(
     }
 
 
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def _files_of(kept: Mapping[str, Any]) -> dict[str, tuple[Signature, CompiledFile]]:
     """The single files of an earlier reading; a malformed one is left out."""
-    files = kept.get("files")
     found = {}
-    for path, entry in files.items() if isinstance(files, dict) else ():
+    for path, entry in _mapping(kept.get("files")).items():
         try:
             signature, document = entry
             size, time, inode = signature

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from envguard.facts.gaps import Gap, GapReason
 
@@ -17,6 +19,7 @@ _FOREIGN = (".pyd", ".dll", ".dylib")
 # Neither holds what a program loads: bytecode, C++ headers, packages of npm.
 _PASSED_OVER = frozenset({"__pycache__", "include", "node_modules", ".git"})
 _MOST_FOLDERS = 200_000
+_SETTLED_NS = 2_000_000_000  # file systems date in steps of up to two seconds
 PROBE = "binary"
 
 
@@ -46,7 +49,11 @@ def is_foreign(name: str) -> bool:
 
 
 def find_compiled(
-    folder: str, gaps: list[Gap], *, with_foreign: bool = False
+    folder: str,
+    gaps: list[Gap],
+    *,
+    with_foreign: bool = False,
+    memory: FolderMemory | None = None,
 ) -> Iterator[FoundFile]:
     """The compiled files below a folder, in no order.
 
@@ -57,6 +64,7 @@ def find_compiled(
         folder: Where to begin.
         gaps: Folders that cannot be read are added.
         with_foreign: Name modules of Windows and macOS too.
+        memory: What folders held before; spares reading those that have not changed.
     """
     root = folder.rstrip("/") or "/"
     pending, visited, left = [root], {os.path.realpath(root)}, _MOST_FOLDERS
@@ -66,33 +74,97 @@ def find_compiled(
         if left < 0:
             gaps.append(Gap(f"files below {root}", GapReason.UNREADABLE, PROBE, "too many folders"))
             return
-        for entry in _entries(current, gaps):
-            if is_compiled(entry.name, with_foreign=with_foreign):
-                yield FoundFile(entry.path, entry.path[len(root) :].lstrip("/"))
-            elif _leads_on(entry, visited):
-                pending.append(entry.path)
+        held = memory.recall(current) if memory else None
+        if held is None:
+            held = _read_folder(current, gaps, with_foreign=with_foreign)
+        if memory and held is not None:
+            memory.now[current] = held
+        if held is None:
+            continue
+        for name in held.files:
+            path = f"{current}/{name}"
+            yield FoundFile(path, path[len(root) :].lstrip("/"))
+        pending.extend(f"{current}/{name}" for name in held.folders)
+        links = (f"{current}/{name}" for name in held.links)
+        pending.extend(path for path in links if _leads_on(path, visited))
 
 
-def _entries(folder: str, gaps: list[Gap]) -> list[os.DirEntry[str]]:
+class Held(NamedTuple):
+    """What one folder holds.
+
+    Args:
+        time_ns: Its modification time; 0 when that is too recent to tell later changes by.
+        folders: Folders to look into.
+        links: Links to folders.
+        files: Compiled files.
+    """
+
+    time_ns: int
+    folders: list[str]
+    links: list[str]
+    files: list[str]
+
+
+@dataclass(slots=True)
+class FolderMemory:
+    """What folders held before and hold now, so that unchanged ones are not read again.
+
+    A folder's time changes when something is added to it, removed or renamed; that a file in it
+    changes is seen at the file itself.
+
+    Args:
+        before: Path -> :class:`Held` as JSON, of an earlier run.
+        now: Path -> what it holds.
+    """
+
+    before: Mapping[str, object] = field(default_factory=dict)
+    now: dict[str, Held] = field(default_factory=dict)
+
+    def recall(self, folder: str) -> Held | None:
+        """What an unchanged folder holds; None when it has to be read."""
+        entry = self.before.get(folder)
+        if not isinstance(entry, list) or len(entry) != len(Held._fields) or not entry[0]:
+            return None
+        try:
+            unchanged = os.stat(folder).st_mtime_ns == entry[0]  # noqa: PTH116 - a text path
+        except OSError:
+            return None
+        return Held(*entry) if unchanged else None
+
+
+def _read_folder(folder: str, gaps: list[Gap], *, with_foreign: bool) -> Held | None:
     try:
+        time_ns = os.stat(folder).st_mtime_ns  # noqa: PTH116 - a text path
+        is_settled = time.time_ns() - time_ns > _SETTLED_NS
+        held = Held(time_ns if is_settled else 0, [], [], [])
         with os.scandir(folder) as entries:
-            return list(entries)
+            for entry in entries:
+                _sort(entry, held, with_foreign=with_foreign)
     except OSError as err:
         reason = GapReason.FORBIDDEN if isinstance(err, PermissionError) else GapReason.UNREADABLE
         gaps.append(Gap(f"files in {folder}", reason, PROBE, err.strerror or str(err)))
-        return []
+        return None
+    return held
 
 
-def _leads_on(entry: os.DirEntry[str], visited: set[str]) -> bool:
-    """Whether an entry is a folder to look into; through a link only if it is a new one."""
-    try:
-        if entry.name in _PASSED_OVER or not entry.is_dir():
-            return False
-        if not entry.is_symlink():
-            return True
-        target = os.path.realpath(entry.path)
-    except OSError:
-        return False
-    is_new = not any(target == seen or target.startswith(f"{seen}/") for seen in visited)
+def _sort(entry: os.DirEntry[str], held: Held, *, with_foreign: bool) -> None:
+    name = entry.name
+    if is_compiled(name, with_foreign=with_foreign):
+        held.files.append(name)
+    elif name not in _PASSED_OVER:
+        try:
+            if entry.is_dir():
+                (held.links if entry.is_symlink() else held.folders).append(name)
+        except OSError:  # a link that goes in circles
+            return
+
+
+def _leads_on(link: str, visited: set[str]) -> bool:
+    """Whether a link leads to a new folder: none that is looked into anyway, none above one."""
+    target = os.path.realpath(link)
+    is_new = not any(
+        target == seen or target.startswith(f"{seen}/") or seen.startswith(f"{target}/")
+        for seen in visited
+    )
     visited.add(target)
     return is_new

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from envguard.binary.folders import FolderMemory
     from envguard.facts.gaps import Gap
 
 Signature = tuple[int, int, int]  # size, modification time in ns, inode
@@ -43,16 +44,19 @@ def signature_of(path: str) -> Signature | None:
     return (found.st_size, found.st_mtime_ns, found.st_ino)
 
 
-def list_files(folders: Iterable[Path], gaps: list[Gap]) -> tuple[Listed, ...]:
+def list_files(
+    folders: Iterable[Path], gaps: list[Gap], memory: FolderMemory | None = None
+) -> tuple[Listed, ...]:
     """The compiled files below folders, sorted by path, each once.
 
     Args:
         folders: The environment's, in the order of ``sys.path``.
         gaps: Folders that cannot be read are added.
+        memory: What folders held before.
     """
     found: dict[str, Listed] = {}
     for folder in folders:
-        for file in find_compiled(str(folder), gaps):
+        for file in find_compiled(str(folder), gaps, memory=memory):
             if file.path not in found:
                 found[file.path] = Listed(file.path, file.name, signature_of(file.path))
     return tuple(sorted(found.values(), key=lambda listed: listed.path))

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.binary.folders import find_compiled, is_compiled
+from envguard.binary.folders import FolderMemory, find_compiled, is_compiled
 from envguard.facts.gaps import GapReason
 
 if TYPE_CHECKING:
@@ -90,3 +91,57 @@ def test_a_missing_folder_is_a_gap(tmp_path: Path) -> None:
     gaps: list[Gap] = []
     assert list(find_compiled(str(tmp_path / "x"), gaps)) == []
     assert len(gaps) == 1
+
+
+class TestMemory:
+    """A folder that has not changed is not read again; its files are looked at all the same."""
+
+    def remember(self, folder: Path) -> FolderMemory:
+        """What a first walk finds, as it comes back from JSON; the folders are an hour old."""
+        for path in [folder, *folder.rglob("*")]:
+            if path.is_dir():
+                os.utime(path, ns=(1, 1_700_000_000_000_000_000))
+        first = FolderMemory()
+        list(find_compiled(str(folder), [], memory=first))
+        return FolderMemory(before=json.loads(json.dumps(first.now)))
+
+    def walk(self, folder: Path, memory: FolderMemory) -> list[str]:
+        return sorted(file.name for file in find_compiled(str(folder), [], memory=memory))
+
+    def test_an_unchanged_folder_is_recalled(self, tmp_path: Path) -> None:
+        touch(tmp_path, "a/x.so", "b/c/y.so")
+        memory = self.remember(tmp_path)
+        memory.before[f"{tmp_path}/a"][3].append("planted.so")  # type: ignore[index]  # JSON
+        assert self.walk(tmp_path, memory) == ["a/planted.so", "a/x.so", "b/c/y.so"]
+
+    def test_a_changed_folder_is_read(self, tmp_path: Path) -> None:
+        touch(tmp_path, "a/x.so", "b/c/y.so")
+        memory = self.remember(tmp_path)
+        touch(tmp_path, "a/new.so", "b/d/z.so")
+        (tmp_path / "b/c/y.so").unlink()
+        assert self.walk(tmp_path, memory) == ["a/new.so", "a/x.so", "b/d/z.so"]
+
+    def test_a_folder_that_changed_just_now_is_not_trusted(self, tmp_path: Path) -> None:
+        touch(tmp_path, "a/x.so")
+        memory = FolderMemory()
+        list(find_compiled(str(tmp_path), [], memory=memory))
+        assert memory.now[f"{tmp_path}/a"].time_ns == 0
+        later = FolderMemory(before=json.loads(json.dumps(memory.now)))
+        assert later.recall(f"{tmp_path}/a") is None
+
+    def test_links_are_followed_from_memory_too(self, tmp_path: Path) -> None:
+        touch(tmp_path, "outside/x.so")
+        (tmp_path / "site").mkdir()
+        (tmp_path / "site/link").symlink_to(tmp_path / "outside")
+        (tmp_path / "site/up").symlink_to("..")
+        memory = self.remember(tmp_path / "site")
+        assert self.walk(tmp_path / "site", memory) == ["link/x.so"]
+
+    @pytest.mark.parametrize(
+        "entry", [None, 3, [], [1, [], []], ["x", [], [], []], [0, [], [], []]]
+    )
+    def test_a_malformed_memory_is_none(self, tmp_path: Path, entry: object) -> None:
+        touch(tmp_path, "a/x.so")
+        memory = self.remember(tmp_path)
+        memory = FolderMemory(before={**memory.before, f"{tmp_path}/a": entry})
+        assert self.walk(tmp_path, memory) == ["a/x.so"]
