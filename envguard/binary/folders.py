@@ -166,5 +166,6 @@ def _leads_on(link: str, visited: set[str]) -> bool:
         target == seen or target.startswith(f"{seen}/") or seen.startswith(f"{target}/")
         for seen in visited
     )
-    visited.add(target)
+    if is_new:
+        visited.add(target)
     return is_new
