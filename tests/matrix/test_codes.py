@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from envguard.errors import MatrixError
+from envguard.matrix.codes import CodeTable
+from envguard.matrix.loader import Matrix
+from envguard.matrix.reading import Document
+from tests.matrix.literals import (
+    CODE,
+    SLUG,
+    causes_of,
+    package_trees,
+    pairs_of,
+    table_words,
+    texts,
+)
+
+if TYPE_CHECKING:
+    from envguard.matrix.codes import CodeRow
+
+# The causes that the specification names; some of them only occur in reports so far.
+SPECIFIED = """
+driver-too-old-for-cuda driver-too-old-for-cuda-major minor-compat-feature-gap
+driver-branch-dropped-gpu kernel-module-flavour no-gpu-visible fabric-manager-missing
+compat-libcuda-in-image-on-geforce driver-libs-baked-in-image nvml-kernel-userspace-mismatch
+nvml-cgroup-reload nvml-missing-tegra nvml-assert-masks-oom mig-uuid-parsing vgpu-licence
+vgpu-feature-gap wsl-driver-shadow libcuda-crash arch-missing-old-gpu arch-missing-new-gpu
+mixed-gpus-arch arch-false-positive-warning jetson-needs-l4t-build cpu-wheel-selected
+resolver-auto-backend resolver-local-version already-satisfied-other-tag
+companion-from-other-index wrong-install-active wrong-interpreter-inspected shadowed-install
+build-isolation abi-torch-version abi-cxx11-flag abi-mislabelled-wheel vision-torch-mismatch
+vision-cpu-build cudart-major-mismatch mixed-cuda-major-packages ld-library-path-shadow
+nccl-shadowed libstdcxx-mismatch vendor-lib-bug torch-release-bug ds-too-old-for-torch
+ds-too-old-for-numpy ds-nccl-eager-connect toolkit-major-mismatch toolkit-minor-mismatch-ok
+toolkit-missing transformers-regression host-oom-load host-oom-per-rank-load
+host-oom-optimizer-offload host-oom-save host-oom-rank0-gather host-oom-resume host-oom-growth
+container-memory-limit pinned-host-memory-limit shm-too-small shm-leak sigbus-from-mmap-storage
+exit-code-decoding launcher-sigkill-after-sigterm nccl-watchdog-abort nccl-intra-node-transport
+sighup-terminal-closed sigterm-from-supervisor zero-layout-changed unknown-segfault
+gpu-oom-states-plus-activations gpu-oom-zero2-full-params zero-buffers config-not-active
+estimator-states-only memory-plan
+"""
+COMMANDS = frozenset(
+    {
+        "check",
+        "diagnose",
+        "env",
+        "explain",
+        "fleet",
+        "inspect",
+        "lock",
+        "matrix",
+        "plan",
+        "probe",
+        "run",
+        "smoke",
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def table() -> CodeTable:
+    return Matrix.load().codes
+
+
+def sentences(row: CodeRow) -> list[str]:
+    return [row.meaning, row.found, *row.fix]
+
+
+def test_every_code_in_the_program_has_a_row(table: CodeTable) -> None:
+    used = {text for _, tree in package_trees() for text in texts(tree) if CODE.fullmatch(text)}
+    used |= {word for field, word in table_words() if field == "code" and CODE.fullmatch(word)}
+    assert sorted(used - {row.code for row in table.codes}) == []
+
+
+def test_every_cause_in_the_program_and_its_tables_has_a_row(table: CodeTable) -> None:
+    used = {cause: name for name, tree in package_trees() for cause in causes_of(tree)}
+    used |= {word: "a table" for field, word in table_words() if field != "code"}
+    used |= dict.fromkeys(SPECIFIED.split(), "the specification")
+    known = {row.slug for row in table.causes}
+    assert {cause: name for cause, name in used.items() if cause not in known} == {}
+
+
+def test_every_code_with_a_row_is_used(table: CodeTable) -> None:
+    used = {text for _, tree in package_trees() for text in texts(tree)}
+    used |= {word for _, word in table_words()}
+    assert [row.code for row in table.codes if row.code not in used] == []
+
+
+def test_every_cause_with_a_row_is_used(table: CodeTable) -> None:
+    used = {text for _, tree in package_trees() for text in texts(tree)}
+    used |= {word for _, word in table_words()} | set(SPECIFIED.split())
+    assert [row.slug for row in table.causes if row.slug not in used] == []
+
+
+def test_every_row_names_the_causes_that_the_program_gives_it(table: CodeTable) -> None:
+    causes = {row.code: row.causes for row in table.codes}
+    found = {pair for _, tree in package_trees() for pair in pairs_of(tree)}
+    assert len(found) > 100
+    assert sorted(pair for pair in found if pair[1] not in causes.get(pair[0], ())) == []
+
+
+def test_codes_and_causes_stand_in_order(table: CodeTable) -> None:
+    codes, causes = [row.code for row in table.codes], [row.slug for row in table.causes]
+    assert codes == sorted(codes)
+    assert causes == sorted(causes)
+    assert all(CODE.fullmatch(code) for code in codes)
+    assert all(SLUG.fullmatch(cause) for cause in causes)
+
+
+def test_texts_are_sentences(table: CodeTable) -> None:
+    ends = [(row.code, text) for row in table.codes for text in sentences(row)]
+    ends += [(row.slug, row.text) for row in table.causes]
+    # a step of a fix may go on in the next one
+    assert [pair for pair in ends if not pair[1].endswith((".", "?", ","))] == []
+    assert [row.code for row in table.codes if row.title.endswith(".") or not row.title] == []
+
+
+def test_texts_name_only_commands_that_exist(table: CodeTable) -> None:
+    said = " ".join(text for row in table.codes for text in sentences(row))
+    named = set(re.findall(r"`envguard ([a-z]+)", said))
+    assert "lock" in named
+    assert named <= COMMANDS
+
+
+def test_a_code_is_found_by_its_text_and_a_cause_by_its_slug(table: CodeTable) -> None:
+    row, cause = table.code("GPU001"), table.cause("arch-missing-old-gpu")
+    assert row is not None
+    assert row.causes == ("arch-missing-old-gpu",)
+    assert row.family == "GPU"
+    assert row.provenance.source.url.startswith("https://docs.nvidia.com/")
+    assert cause is not None
+    assert [found.code for found in table.carrying(cause.slug)] == ["CRS002", "GPU001", "SMK001"]
+    assert table.code("GPU999") is None
+    assert table.cause("no-such-cause") is None
+
+
+def test_a_prefix_lists_what_begins_with_it_whatever_its_case(table: CodeTable) -> None:
+    assert table.named_like("gpu001") == ("GPU001",)
+    assert table.named_like("arch-m") == ("arch-missing-new-gpu", "arch-missing-old-gpu")
+    assert table.named_like("zzz") == ()
+
+
+def test_a_mistyped_name_has_suggestions(table: CodeTable) -> None:
+    assert "GPU001" in table.suggest("GPU01")
+    assert table.suggest("arch-missing-old-gpus")[0] == "arch-missing-old-gpu"
+    assert table.suggest("???") == ()
+
+
+BASE = {
+    "family": [{"prefix": "GPU", "about": "code"}],
+    "cause": [{"slug": "a-cause", "text": "It is.", "source": "s", "confidence": "doc"}],
+    "code": [
+        {
+            "code": "GPU001",
+            "causes": "a-cause",
+            "title": "a title",
+            "meaning": "It means.",
+            "found": "It is found.",
+            "fix": ["Do this."],
+            "source": "s",
+            "confidence": "doc",
+        }
+    ],
+    "sources": {"s": {"url": "https://example.org/", "checked": "2026-11-29"}},
+}
+
+
+def read(**changes: object) -> CodeTable:
+    """The base table with changes to its only code."""
+    code = {**BASE["code"][0], **changes}  # type: ignore[index]  # a list of one row
+    return CodeTable(Document("codes.toml", {**BASE, "code": [code]}))
+
+
+def test_a_small_table_is_read() -> None:
+    (row,) = read().codes
+    assert row.fix == ("Do this.",)
+    assert row.provenance.source.checked == "2026-11-29"
+
+
+def test_a_code_of_no_family_is_refused() -> None:
+    with pytest.raises(MatrixError, match=r"codes\.toml: code\[0\]\.code: XYZ001 is of no family"):
+        read(code="XYZ001")
+
+
+def test_a_cause_without_a_row_is_refused() -> None:
+    with pytest.raises(MatrixError, match=r"code\[0\]\.causes: 'other-cause' has no row"):
+        read(causes="a-cause other-cause")
+
+
+def test_a_code_without_a_field_is_refused() -> None:
+    with pytest.raises(MatrixError, match=r"code\[0\]\.meaning: expected a text"):
+        read(meaning=3)
+
+
+def test_a_code_that_stands_twice_is_refused() -> None:
+    twice = {**BASE, "code": [*BASE["code"], *BASE["code"]]}  # type: ignore[misc]  # lists
+    with pytest.raises(MatrixError, match=r"code\[1\]\.code: 'GPU001' is stated twice"):
+        CodeTable(Document("codes.toml", twice))
