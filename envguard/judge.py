@@ -33,6 +33,11 @@ _CURED_BY_ANOTHER_BUILD = frozenset(
         "arch-missing-new-gpu",
         "mixed-gpus-arch",
         "cpu-wheel-selected",
+        "glibc-too-old",
+        "no-such-build",
+        "no-wheel-for-platform",
+        "no-wheel-for-python",
+        "resolver-auto-backend",
     }
 )
 

@@ -34,6 +34,8 @@ def check_library_path(facts: Facts, matrix: Matrix, options: CheckOptions) -> I
     environment, files = facts.environment, facts.machine.library_path_files
     if cuda_build(facts) is None or environment is None or not files:
         return
+    if facts.compiled is not None:
+        return  # the compiled files themselves were read: they tell who loads what
     older = [(path, *pair) for path in files if (pair := _older(path, environment)) is not None]
     if not older:
         return

@@ -73,6 +73,13 @@ def test_a_driver_that_does_not_answer_leaves_it_open() -> None:
     assert said(check_nvml_access, found) == [("NVM005", "driver-not-answering", "unknown")]
 
 
+def test_a_tool_that_fails_beside_nvml_keeps_nobody_from_the_gpu() -> None:
+    for reason in (GapReason.TIMED_OUT, GapReason.CRASHED):
+        odd = gap("driver.cuda", reason, "nvidia-smi", "nvidia-smi gave no answer within 15 s")
+        assert said(check_nvml_access, facts(gaps=(odd,))) == []
+        assert len(said(check_nvml_access, facts(blind(None), gaps=(odd,)))) == 1
+
+
 def test_another_probes_time_limit_is_not_the_drivers() -> None:
     late = gap("toolkit.nvcc", GapReason.TIMED_OUT, "toolkit", "nvcc gave no answer within 15 s")
     assert said(check_nvml_access, facts(gaps=(late,))) == []
