@@ -1,0 +1,287 @@
+"""Asks web servers for pages and files: bounded, cached by ETag, never led to plain http."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
+
+from envguard.errors import NetworkError
+from envguard.lock.index import redact, strip_credentials
+from envguard.lock.webcache import CachedPage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import requests
+
+    from envguard.lock.webcache import WebCache
+
+MOST_PAGE_BYTES = 32 * 1024 * 1024
+# The PyTorch index answers 403 for what it does not hold.
+ABSENT = frozenset({403, 404, 410})
+_MOST_REDIRECTS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_OK, _NOT_MODIFIED = 200, 304
+_BLOCK = 256 * 1024
+_HEADERS = {"User-Agent": "envguard"}
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long a server may take.
+
+    Args:
+        connect_s: Until it accepts the connection.
+        read_s: Between two parts of an answer.
+        page_s: For a whole page.
+        file_s: For a whole file.
+    """
+
+    connect_s: float = 10.0
+    read_s: float = 30.0
+    page_s: float = 120.0
+    file_s: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page as a server gave it.
+
+    Args:
+        url: Where it lies after redirects, without credentials.
+        text: Its content.
+        is_old: It was not asked for now: it is what the cache holds.
+    """
+
+    url: str
+    text: str
+    is_old: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """What a server says about a file without sending it.
+
+    Args:
+        url: As it was asked for, without credentials.
+        size: In bytes; None when it does not say.
+        etag: Its mark of this content; empty when it gives none.
+    """
+
+    url: str
+    size: int | None
+    etag: str
+
+
+class Web:
+    """The network, or its absence.
+
+    Args:
+        cache: Where answers are kept; None for nowhere.
+        is_offline: Nothing is asked, only the cache is read.
+        timeouts: How long servers may take.
+    """
+
+    def __init__(
+        self,
+        cache: WebCache | None = None,
+        *,
+        is_offline: bool = False,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self.cache = cache
+        self.is_offline = is_offline
+        self.timeouts = timeouts or Timeouts()
+        self._session: requests.Session | None = None
+        self._pages: dict[str, Page | None] = {}
+
+    def page(self, url: str, *, accept: str = "text/html") -> Page | None:
+        """Ask for a page, at most once.
+
+        Args:
+            url: Its address; credentials in it are used and not kept.
+            accept: The kinds of content that are understood.
+
+        Returns:
+            None when the server says that there is none, or, offline, when none is in the cache.
+
+        Raises:
+            NetworkError: No answer, a broken one, or one that is too large.
+        """
+        key = strip_credentials(url)
+        if key not in self._pages:
+            self._pages[key] = self._page(url, key, accept)
+        return self._pages[key]
+
+    def _page(self, url: str, key: str, accept: str) -> Page | None:
+        known = self.cache.page(key) if self.cache else None
+        if self.is_offline:
+            return Page(known.url, known.text, is_old=True) if known else None
+        headers = {"Accept": accept}
+        if known:
+            headers["If-None-Match"] = known.etag
+        with self._open("GET", url, headers) as answer:
+            if answer.status_code == _NOT_MODIFIED and known:
+                return Page(known.url, known.text)
+            if answer.status_code in ABSENT:
+                return None
+            _check_status(answer, url)
+            body = self._read_body(answer, url)
+            page = Page(strip_credentials(answer.url), body.decode("utf-8", "replace"))
+            etag = answer.headers.get("ETag", "")
+        if self.cache and etag:
+            self.cache.keep_page(key, CachedPage(page.url, etag, page.text))
+        return page
+
+    def file(self, url: str) -> RemoteFile | None:
+        """Ask whether a file is there.
+
+        Returns:
+            None when the server says that it is not.
+
+        Raises:
+            NetworkError: No answer or a strange one, or offline.
+        """
+        key = strip_credentials(url)
+        if self.is_offline:
+            raise NetworkError(f"offline: whether {key} exists cannot be asked")
+        with self._open("HEAD", url, {"Accept-Encoding": "identity"}) as answer:
+            if answer.status_code in ABSENT:
+                return None
+            _check_status(answer, url)
+            size = answer.headers.get("Content-Length", "")
+            etag = answer.headers.get("ETag", "")
+        return RemoteFile(key, int(size) if size.isdecimal() else None, etag)
+
+    def sha256(self, file: RemoteFile, url: str) -> str:
+        """Compute the digest of a file by downloading it; what was computed before is kept.
+
+        Args:
+            file: What the server said about it.
+            url: Its address, possibly with credentials.
+
+        Raises:
+            NetworkError: The download failed or was cut off.
+        """
+        known = self.cache.digest(file.url, file.etag) if self.cache and file.etag else None
+        if known:
+            return known
+        digest = self._download(file, url)
+        if self.cache and file.etag:
+            self.cache.keep_digest(file.url, file.etag, digest)
+        return digest
+
+    def _download(self, file: RemoteFile, url: str) -> str:
+        digest, received = hashlib.sha256(), 0
+        with self._open("GET", url, {"Accept-Encoding": "identity"}) as answer:
+            _check_status(answer, url)
+            for part in _parts(answer, url, self.timeouts.file_s):
+                digest.update(part)
+                received += len(part)
+        if file.size is not None and received != file.size:
+            raise NetworkError(
+                f"{file.url}: the download has {received} bytes, {file.size} were announced"
+            )
+        return digest.hexdigest()
+
+    def _read_body(self, answer: requests.Response, url: str) -> bytes:
+        body = bytearray()
+        for part in _parts(answer, url, self.timeouts.page_s):
+            body += part
+            if len(body) > MOST_PAGE_BYTES:
+                raise NetworkError(
+                    f"{redact(url)}: the page is larger than {MOST_PAGE_BYTES // 1024**2} MiB"
+                )
+        return bytes(body)
+
+    def _open(self, method: str, url: str, headers: Mapping[str, str]) -> requests.Response:
+        """Send a request and follow redirects, each to https or on the same server."""
+        for _ in range(_MOST_REDIRECTS + 1):
+            answer = self._send(method, url, headers)
+            if answer.status_code not in _REDIRECTS:
+                return answer
+            target = urljoin(url, answer.headers.get("Location", ""))
+            answer.close()
+            if not _is_safe_redirect(url, target):
+                raise NetworkError(
+                    f"{redact(url)} redirects to {redact(target)}, which is not https",
+                    hint="check the address: what comes over plain http can be anybody's",
+                )
+            url = target
+        raise NetworkError(f"{redact(url)}: more than {_MOST_REDIRECTS} redirects")
+
+    def _send(self, method: str, url: str, headers: Mapping[str, str]) -> requests.Response:
+        import requests
+
+        if self._session is None:
+            self._session = requests.Session()
+        try:
+            return self._session.request(
+                method,
+                url,
+                headers={**_HEADERS, **headers},
+                timeout=(self.timeouts.connect_s, self.timeouts.read_s),
+                stream=True,
+                allow_redirects=False,
+            )
+        except (requests.RequestException, ValueError) as err:
+            raise _no_answer(url, err) from err
+
+
+def _parts(answer: requests.Response, url: str, limit_s: float) -> Iterator[bytes]:
+    """The body in parts.
+
+    Raises:
+        NetworkError: It breaks off, or takes longer than the limit.
+    """
+    import requests
+    from urllib3.exceptions import HTTPError
+
+    started = time.monotonic()
+    try:
+        yield from _within(answer.iter_content(_BLOCK), url, started + limit_s)
+        expected = answer.headers.get("Content-Length", "")
+        if expected.isdecimal() and answer.raw.tell() < int(expected):
+            raise NetworkError(f"{redact(url)}: the answer was cut off")
+    except (requests.RequestException, HTTPError, OSError) as err:
+        raise NetworkError(f"{redact(url)}: the answer was cut off ({type(err).__name__})") from err
+
+
+def _within(parts: Iterable[bytes], url: str, deadline: float) -> Iterator[bytes]:
+    for part in parts:
+        if time.monotonic() > deadline:
+            raise NetworkError(f"{redact(url)}: the server is too slow")
+        yield part
+
+
+def _is_safe_redirect(url: str, target: str) -> bool:
+    before, after = urlsplit(url), urlsplit(target)
+    is_same_server = (before.scheme, before.hostname, before.port) == (
+        after.scheme,
+        after.hostname,
+        after.port,
+    )
+    return after.scheme == "https" or is_same_server
+
+
+def _check_status(answer: requests.Response, url: str) -> None:
+    if answer.status_code == 401:
+        raise NetworkError(
+            f"{redact(url)} refuses access: 401",
+            hint="check the credentials in .netrc or in the address",
+        )
+    if answer.status_code != _OK:
+        raise NetworkError(f"{redact(url)}: the server answers {answer.status_code}")
+
+
+def _no_answer(url: str, err: Exception) -> NetworkError:
+    import requests
+
+    why = "it does not answer in time" if isinstance(err, requests.Timeout) else "no answer"
+    return NetworkError(
+        f"{redact(url)}: {why} ({type(err).__name__})",
+        hint="check the network and the proxy settings, or use --offline",
+    )
