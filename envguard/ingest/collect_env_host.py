@@ -64,8 +64,8 @@ def host_of(
         os_release=_release(os_text),
         kernel=kernel,
         glibc=glibc,
-        is_wsl="microsoft" in kernel.lower() if kernel else None,
-        jetson="NVIDIA Tegra" if kernel and "tegra" in kernel.lower() else None,
+        is_wsl=_is_wsl(os_text, kernel),
+        jetson="NVIDIA Tegra" if _is_tegra(block, kernel) else None,
     )
     gaps = glibc_gaps
     if host.platform is None:
@@ -113,6 +113,18 @@ def _arch_of_build(system: OperatingSystem | None, torch: TorchBuild | None) -> 
     is_labelled = (torch.version.local or "").startswith("cu")
     is_old = torch.version.release < _FIRST_AARCH64_CUDA
     return "x86_64" if system is OperatingSystem.LINUX and is_labelled and is_old else None
+
+
+def _is_wsl(os_text: str, kernel: str | None) -> bool | None:
+    if "wsl" in os_text.lower() or (kernel and "microsoft" in kernel.lower()):
+        return True
+    return False if kernel else None
+
+
+def _is_tegra(block: Block, kernel: str | None) -> bool:
+    """Whether the kernel says so, or the GPU, which has another driver there."""
+    gpus = " ".join(block.fields.get("gpus", [])[:4]).lower()
+    return "tegra" in (kernel or "").lower() or "(nvgpu)" in gpus or "tegra" in gpus
 
 
 def _release(text: str) -> str | None:

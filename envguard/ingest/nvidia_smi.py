@@ -142,7 +142,8 @@ def _complaint_part(number: int, words: str, following: Iterable[str]) -> Part:
         gaps: tuple[Gap, ...] = (Gap("machine.gpus", reason, TABLE, detail),)
     else:
         gaps = tuple(Gap(fact, reason, TABLE, detail) for fact in _MISSING)
-    driver = Driver(user_mode_version=library)
+    is_unloaded = "couldn't communicate" in words.lower()
+    driver = Driver(user_mode_version=library, is_loaded=False if is_unloaded else None)
     return Part(
         number, Facts(Machine(driver=driver, readings=read_driver(driver, TABLE)), None, gaps)
     )

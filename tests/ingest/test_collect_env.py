@@ -329,3 +329,10 @@ def test_free_threaded_python_is_told() -> None:
 def test_gcc_version_is_the_number_after_the_vendor(text: str, expected: str | None) -> None:
     version = gcc_version(text)
     assert (str(version) if version else None) == expected
+
+
+def test_wsl_and_tegra_are_told_without_a_kernel_too() -> None:
+    wsl = load_text(f"{HEAD}OS: Ubuntu 22.04 in WSL2 (x86_64)\n", "x").machine.host
+    assert wsl.is_wsl is True
+    tegra = load_text(f"{HEAD}GPU models and configuration: GPU 0: Orin (nvgpu)\n", "x").machine
+    assert tegra.host.jetson == "NVIDIA Tegra"

@@ -90,7 +90,9 @@ def test_mismatch_is_said_for_driver_and_gpus() -> None:
 
 
 def test_no_driver_is_absent() -> None:
-    gap = load("smi_no_driver.txt").gap("machine.driver.version")
+    facts = load("smi_no_driver.txt")
+    assert facts.machine.driver.is_loaded is False
+    gap = facts.gap("machine.driver.version")
     assert gap is not None
     assert gap.reason is GapReason.ABSENT
 
