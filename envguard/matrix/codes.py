@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from envguard.errors import MatrixError
 from envguard.matrix.rows import Provenance
 
 if TYPE_CHECKING:
@@ -81,9 +82,7 @@ class CodeTable:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.families = tuple(
-            CodeFamily(row.text("prefix"), row.text("about")) for row in document.rows("family")
-        )
+        self.families = tuple(_read_families(document))
         self.causes = tuple(_read_cause(row) for row in document.rows("cause"))
         self._causes = _by_name(document, "cause", "slug", self.causes)
         self.codes = tuple(_read_code(row) for row in document.rows("code"))
@@ -138,6 +137,16 @@ def _by_name(document: Document, array: str, field: str, rows: tuple[T, ...]) ->
             raise row.error(field, f"{name!r} is stated twice")
         found[name] = value
     return found
+
+
+def _read_families(document: Document) -> Iterator[CodeFamily]:
+    table = document.data.get("family")
+    if not isinstance(table, dict):
+        raise MatrixError(f"{document.name}: family: expected a text for each prefix")
+    for prefix, about in table.items():
+        if not isinstance(about, str):
+            raise MatrixError(f"{document.name}: family.{prefix}: expected a text")
+        yield CodeFamily(prefix, about)
 
 
 def _read_cause(row: Row) -> CauseRow:

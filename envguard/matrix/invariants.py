@@ -54,6 +54,7 @@ def _check_manifest(matrix: Matrix) -> Iterator[str]:
 
 def _check_loading(matrix: Matrix) -> Iterator[str]:
     for table in (
+        "codes",
         "drivers",
         "gpus",
         "index",
@@ -240,6 +241,7 @@ def _by_file(row: Row) -> object:
 
 # Every array of every table with the order of its rows.
 TABLES: dict[str, dict[str, Callable[[Row], object]]] = {
+    "codes.toml": {"cause": _text("slug"), "code": _text("code")},
     "drivers.toml": {
         "toolkit_driver": _version("toolkit"),
         "minor_version_compat": _number("major"),

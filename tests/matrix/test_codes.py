@@ -152,7 +152,7 @@ def test_a_mistyped_name_has_suggestions(table: CodeTable) -> None:
 
 
 BASE = {
-    "family": [{"prefix": "GPU", "about": "code"}],
+    "family": {"GPU": "code"},
     "cause": [{"slug": "a-cause", "text": "It is.", "source": "s", "confidence": "doc"}],
     "code": [
         {
@@ -187,6 +187,13 @@ def test_a_code_of_no_family_is_refused() -> None:
         read(code="XYZ001")
 
 
+def test_families_that_are_no_texts_are_refused() -> None:
+    with pytest.raises(MatrixError, match=r"codes\.toml: family: expected a text for each prefix"):
+        CodeTable(Document("codes.toml", {**BASE, "family": ["GPU"]}))
+    with pytest.raises(MatrixError, match=r"codes\.toml: family\.GPU: expected a text"):
+        CodeTable(Document("codes.toml", {**BASE, "family": {"GPU": 1}}))
+
+
 def test_a_cause_without_a_row_is_refused() -> None:
     with pytest.raises(MatrixError, match=r"code\[0\]\.causes: 'other-cause' has no row"):
         read(causes="a-cause other-cause")
@@ -198,6 +205,6 @@ def test_a_code_without_a_field_is_refused() -> None:
 
 
 def test_a_code_that_stands_twice_is_refused() -> None:
-    twice = {**BASE, "code": [*BASE["code"], *BASE["code"]]}  # type: ignore[misc]  # lists
+    twice = {**BASE, "code": [*BASE["code"], *BASE["code"]]}
     with pytest.raises(MatrixError, match=r"code\[1\]\.code: 'GPU001' is stated twice"):
         CodeTable(Document("codes.toml", twice))
