@@ -23,7 +23,10 @@ def check(
         str | None, typer.Option("--python", help="Another interpreter on this machine.")
     ] = None,
     source: Annotated[
-        str | None, typer.Option("--from", help="A facts document; - is standard input.")
+        str | None,
+        typer.Option(
+            "--from", help="A facts document, collect_env or nvidia-smi text; - is stdin."
+        ),
     ] = None,
     deep: Annotated[
         bool, typer.Option("--deep/--no-deep", help="Also read the installed machine code.")

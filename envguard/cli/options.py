@@ -47,7 +47,7 @@ class MachineOptions:
         list[Path],
         typer.Option(
             "--machine",
-            help="A facts document of another machine (repeatable).",
+            help="A facts document or report of another machine (repeatable).",
             rich_help_panel=_MACHINE,
         ),
     ] = ()  # type: ignore[assignment]  # typer wants a list type, an immutable default serves it
