@@ -117,5 +117,8 @@ def _released_for(package: str, torch: Version, matrix: Matrix) -> Version | Non
     table = matrix.packages(package)
     found = table.versions_admitting("torch", torch) if table else ()
     exact = [r for r in found if any(s.operator == "==" for s in r.requires["torch"])]
-    newest = (exact or found)[-1:]
-    return newest[0].version if newest else None
+    if exact:
+        return exact[-1].version
+    # An old release with an open bound admits every later torch and goes with none of them.
+    newest = table.releases[-1:] if table else ()
+    return newest[0].version if newest and newest[0] in found else None
