@@ -52,6 +52,7 @@ from envguard.checks.installs import (
 from envguard.checks.jetson import check_jetson_build
 from envguard.checks.links import check_modules_link, check_shadowed_libraries
 from envguard.checks.loader_path import check_library_path, check_preload
+from envguard.checks.lock_record import check_lock_record
 from envguard.checks.nvml import check_libraries_match_kernel, check_sources_agree
 from envguard.checks.pairing import check_built_for_torch
 from envguard.checks.prebuilt import check_prebuilt_wheels, check_source_builds
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
 
 CHECKS: tuple[Check, ...] = (
     check_torch_present,
+    check_lock_record,
     check_accelerator,
     check_gpu_visible,
     check_driver_supports_gpus,
@@ -143,6 +145,8 @@ CAUSE_ORDER: tuple[str, ...] = (
     "wrong-install-active",
     "broken-install",
     # What no index holds cannot be installed, so how it would run does not matter.
+    "lock-for-other-platform",
+    "lock-for-other-python",
     "no-wheel-for-platform",
     "no-such-build",
     "no-wheel-for-python",
@@ -221,6 +225,7 @@ CAUSE_ORDER: tuple[str, ...] = (
     "arch-by-ptx-only",
     "stale-compiled-extension",
     "minor-compat-feature-gap",
+    "host-not-in-lock",
     "matrix-contradicts-installed-code",
     "arch-inferred",
     "forward-compat-libcuda",
