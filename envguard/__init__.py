@@ -1,5 +1,19 @@
 """envguard tells whether a PyTorch / CUDA environment runs on an NVIDIA machine."""
 
+from typing import TYPE_CHECKING
+
 from envguard._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from envguard.crash.phase_mark import phase
+
+__all__ = ["__version__", "phase"]
+
+
+def __getattr__(name: str) -> object:
+    """Load ``envguard.phase`` when a training script asks for it."""
+    if name == "phase":
+        from envguard.crash.phase_mark import phase
+
+        return phase
+    raise AttributeError(f"module 'envguard' has no attribute {name!r}")

@@ -26,6 +26,7 @@ COMMANDS = {
     "lock": "envguard.cli.lock",
     "smoke": "envguard.cli.smoke",
     "inspect": "envguard.cli.inspect",
+    "run": "envguard.cli.run",
     "diagnose": "envguard.cli.diagnose",
     "explain": "envguard.cli.explain",
     "plan": "envguard.cli.plan",
@@ -63,7 +64,8 @@ def build_app(names: Sequence[str]) -> typer.Typer:
 
     for name in names:
         module = importlib.import_module(COMMANDS[name])
-        app.command(name, cls=QuickCommand)(getattr(module, name))
+        settings = getattr(module, "CONTEXT_SETTINGS", None)
+        app.command(name, cls=QuickCommand, context_settings=settings)(getattr(module, name))
     return app
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from envguard.crash.deaths import Death, count_ranks, find_deaths
 from envguard.crash.log import Hit, Log
+from envguard.crash.memory_use import RunMemory
 from envguard.crash.phases import Phase, PhaseSeen, find_phase
 from envguard.facts.facts import Facts
 from envguard.facts.findings import Finding
@@ -28,6 +29,7 @@ class Case:
         seen: The phase of the crash.
         ranks: Ranks on this node; None when not known.
         exit_code: As the user stated it.
+        memory: What the samples of a supervised run come to; None without them.
         checked: What the checks say about the environment.
     """
 
@@ -39,6 +41,7 @@ class Case:
     ranks: int | None = None
     exit_code: int | None = None
     checked: tuple[Finding, ...] = ()
+    memory: RunMemory | None = None
 
     @property
     def table(self) -> SignalsTable:
@@ -74,15 +77,19 @@ def make_case(
     *,
     exit_code: int | None,
     phase: Phase | None,
+    phase_origin: str = "--phase",
+    memory: RunMemory | None = None,
 ) -> Case:
     """Derive the deaths, the phase and the number of ranks from the log."""
+    workers = len(memory.workers()) if memory is not None else 0
     return Case(
         log=log,
         matrix=matrix,
         facts=facts,
         deaths=find_deaths(log, exit_code, matrix.signals),
-        seen=find_phase(log, phase),
-        ranks=count_ranks(log),
+        seen=find_phase(log, phase, origin=phase_origin),
+        ranks=count_ranks(log) or workers or None,
+        memory=memory,
         exit_code=exit_code,
         checked=checked,
     )

@@ -16,6 +16,7 @@ from envguard.judge import judge
 
 if TYPE_CHECKING:
     from envguard.crash.log import Log
+    from envguard.crash.memory_use import RunMemory
     from envguard.crash.phases import Phase
     from envguard.facts.facts import Facts
     from envguard.matrix.loader import Matrix
@@ -28,6 +29,8 @@ def diagnose(
     *,
     exit_code: int | None = None,
     phase: Phase | None = None,
+    phase_origin: str = "--phase",
+    memory: RunMemory | None = None,
     notes: tuple[str, ...] = (),
     torch_index: str,
 ) -> Report:
@@ -42,13 +45,24 @@ def diagnose(
         matrix: The tables.
         exit_code: Status of the process or its launcher, in any form.
         phase: What it was doing.
+        phase_origin: Who says so.
+        memory: What the samples of a supervised run come to.
         notes: Remarks on how the facts came together.
         torch_index: Template of the PyTorch index.
     """
     checked = _check(facts, matrix, torch_index)
     findings = checked.findings if checked else ()
     judged = checked.facts if checked else facts
-    case = make_case(log, matrix, judged, findings, exit_code=exit_code, phase=phase)
+    case = make_case(
+        log,
+        matrix,
+        judged,
+        findings,
+        exit_code=exit_code,
+        phase=phase,
+        phase_origin=phase_origin,
+        memory=memory,
+    )
     found = tuple(dict.fromkeys(finding for rule in RULES for finding in rule(case)))
     joined = join_findings(case, found)
     if not any(finding.status in {Status.FAIL, Status.WARN} for finding in joined):

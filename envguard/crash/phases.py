@@ -41,7 +41,7 @@ class PhaseSeen:
 
 
 # Phases of the table, and signatures of a phase -> phase.
-_MARKS = {
+MARKS = {
     f"{PHASE}startup": Phase.INIT,
     f"{PHASE}load": Phase.LOAD,
     f"{PHASE}init_engine": Phase.INIT,
@@ -59,6 +59,29 @@ _MARKS = {
 _STATEMENTS = {"checkpoint-words": Phase.SAVE}
 
 
+# Names that people and programs give to phases.
+_NAMES = {
+    "startup": Phase.IMPORT,
+    "setup": Phase.INIT,
+    "initialize": Phase.INIT,
+    "iteration": Phase.TRAIN,
+    "step": Phase.TRAIN,
+    "eval": Phase.TRAIN,
+    "evaluate": Phase.TRAIN,
+    "checkpoint": Phase.SAVE,
+    "teardown": Phase.SHUTDOWN,
+    "exit": Phase.SHUTDOWN,
+}
+
+
+def parse_phase(name: str) -> Phase | None:
+    """The phase of a name that a program gave; None for a name that means none of them."""
+    word = name.strip().lower()
+    if word in _NAMES:
+        return _NAMES[word]
+    return next((phase for phase in Phase if phase.value == word), None)
+
+
 def find_phase(log: Log, stated: Phase | None, *, origin: str = "--phase") -> PhaseSeen:
     """Tell the phase of the crash.
 
@@ -72,9 +95,9 @@ def find_phase(log: Log, stated: Phase | None, *, origin: str = "--phase") -> Ph
     """
     if stated is not None:
         return PhaseSeen(stated, origin)
-    last = log.last(*_MARKS)
+    last = log.last(*MARKS)
     if last is not None:
-        return PhaseSeen(_MARKS[last.id], "log", last)
+        return PhaseSeen(MARKS[last.id], "log", last)
     word = log.last(*_STATEMENTS)
     if word is not None:
         return PhaseSeen(_STATEMENTS[word.id], "log", word)

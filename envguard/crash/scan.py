@@ -197,6 +197,12 @@ class Scanner:
             kept = kept[cut:]
         self._tail = kept
 
+    def latest(self, ids: Iterable[str]) -> Hit | None:
+        """The latest hit of some signatures so far."""
+        found = [self._found[name] for name in ids if name in self._found]
+        hits = [(f.last or f.first)[-1] for f in found]
+        return max(hits, key=lambda hit: hit.order, default=None)
+
     def finish(self, name: str, notes: tuple[str, ...] = ()) -> Log:
         """The evidence, when everything was fed."""
         return Log(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from envguard.crash.exits import SIGKILL
 from envguard.crash.phases import Phase
+from envguard.crash.rules.measured import hit_limit, measured_sizes, run_evidence
 from envguard.crash.rules.model import Outcome, make_finding
 from envguard.facts.findings import Evidence, Finding, Status
 
@@ -100,6 +101,7 @@ REFUSED = Outcome(
     "leave -9 and no traceback.",
     "look at `ulimit -a` and /proc/sys/vm/overcommit_memory, and at the size asked for",
 )
+_SMALLEST_SHAPE = 2**28  # processes below that are no ranks of a model
 BY_SHAPE_AND_PHASE = (LOAD, PER_RANK, OPTIMIZER, SAVE, RANK0, RESUME, GROWTH)
 
 KERNEL = ("kernel-oom-global", "kernel-oom-memcg", "kernel-oom-constraint", "kernel-oom-old")
@@ -122,26 +124,29 @@ RIVALS = (
 def check_host_memory(case: Case) -> Iterator[Finding]:
     """A kill for want of host memory: proven, or carried by the phase and what it holds."""
     strong = case.hits(*KERNEL, *LIMIT, *LIMIT_STATES, *STATED)
+    measured = run_evidence(case)
+    is_proven = bool(strong or measured)
     is_killed = case.signal == SIGKILL
-    if not (strong and (is_killed or case.signal is None)) and not is_killed:
+    if not (is_proven and (is_killed or case.signal is None)) and not is_killed:
         return
     outcome, why = _outcome(case)
     limit = _limit_hits(case)
-    if outcome is None and strong:
-        outcome, why = (CONTAINER if limit else EXHAUSTED), ""
-    if outcome is None or (case.log.has(*RIVALS) and not strong):
+    if outcome is None and is_proven:
+        outcome, why = (CONTAINER if limit or hit_limit(case) else EXHAUSTED), ""
+    if outcome is None or (case.log.has(*RIVALS) and not is_proven):
         return
-    if not strong and not _is_carried(case, outcome):
+    if not is_proven and not _is_carried(case, outcome):
         return
     hits = (*_phase_hits(case), *strong)
-    more = (*_death_evidence(case), *_task_evidence(case), *_number_evidence(case))
-    yield make_finding(case, outcome, Status.FAIL, hits, more=more, detail=_joined(why, strong))
-    if limit and outcome is not CONTAINER:
-        yield make_finding(case, CONTAINER, Status.WARN, limit)
+    more = (*_death_evidence(case), *measured, *_task_evidence(case), *_number_evidence(case))
+    detail = _joined(why, is_proven=is_proven)
+    yield make_finding(case, outcome, Status.FAIL, hits, more=more, detail=detail)
+    if (limit or hit_limit(case)) and outcome is not CONTAINER:
+        yield make_finding(case, CONTAINER, Status.WARN, limit, more=measured)
 
 
-def _joined(why: str, strong: tuple[Hit, ...]) -> str:
-    if strong:
+def _joined(why: str, *, is_proven: bool) -> str:
+    if is_proven:
         return why
     return (
         f"{why} The log holds no word of the kernel: `dmesg` or the cgroup's memory.events would "
@@ -231,12 +236,12 @@ def big_tasks(case: Case) -> tuple[Task, ...]:
 
 def _shape(case: Case) -> str:
     """``one`` rank far above its siblings, ``even``, or empty when the table does not tell."""
-    tasks = [t for t in big_tasks(case) if t.rss_gib >= 1]
-    if len(tasks) < 2:
+    sizes = [task.rss_pages * 4096 for task in big_tasks(case)] or measured_sizes(case)
+    if len(sizes) < 2 or sizes[0] < _SMALLEST_SHAPE:
         return ""
-    if tasks[0].rss_pages > 4 * tasks[1].rss_pages:
+    if sizes[0] > 4 * sizes[1]:
         return "one"
-    return "even" if tasks[0].rss_pages < 1.5 * tasks[1].rss_pages else ""
+    return "even" if sizes[0] < 1.5 * sizes[1] else ""
 
 
 def _phase_hits(case: Case) -> tuple[Hit, ...]:

@@ -1,0 +1,117 @@
+"""``envguard run``: supervise a training command, keep the evidence, explain a failure."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from envguard.cli.options import DEFAULT_TORCH_INDEX
+from envguard.cli.subject import live_facts
+from envguard.crash.context import interpreter_of
+from envguard.crash.running import RunOutcome, run_command
+from envguard.errors import ExitCode, InputError
+from envguard.facts.facts import Facts
+from envguard.matrix.loader import Matrix
+from envguard.render import Style, render_report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Everything from the first word on belongs to the command that is run.
+CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+
+
+def run(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- CMD...", help="The command to run.")
+    ] = None,
+    record: Annotated[Path, typer.Option("--record", help="Folder of the records.")] = Path(
+        ".envguard/runs"
+    ),
+    direct: Annotated[
+        bool, typer.Option("--direct", help="Read nothing of its output: no phases from the log.")
+    ] = False,
+    probe: Annotated[
+        bool, typer.Option("--probe/--no-probe", help="Record machine and environment first.")
+    ] = True,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Show what changed since the last run that worked.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing of my own.")] = False,
+    matrix_folder: Annotated[
+        Path | None, typer.Option("--matrix", help="Folder of tables to use instead.")
+    ] = None,
+) -> int:
+    """Run a command untouched, keep what it needs to be explained, and explain it if it fails.
+
+    Exits with the command's own status, 128+n when it died of signal n.
+    """
+    if compare:
+        return show_changes(record)
+    if not command:
+        raise InputError("run: no command is given", hint="envguard run -- python train.py")
+    facts = _facts(command) if probe else Facts()
+    outcome = run_command(
+        command,
+        facts,
+        Matrix.load(matrix_folder),
+        root=record,
+        environ=os.environ,
+        is_direct=direct,
+        torch_index=DEFAULT_TORCH_INDEX,
+    )
+    if not quiet:
+        typer.echo(describe_outcome(outcome), err=True, nl=False)
+    return outcome.ended.status
+
+
+def _facts(command: Sequence[str]) -> Facts:
+    return live_facts(interpreter_of(command, os.environ.get("PATH")))
+
+
+def describe_outcome(outcome: RunOutcome) -> str:
+    """The diagnosis of a failure, or the peaks of a success."""
+    place = f"record: {outcome.folder}"
+    if outcome.report is not None:
+        style = Style(is_coloured=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
+        return f"{render_report(outcome.report, 'text', style)}{place}\n"
+    return f"envguard run: ended well after {_time(outcome.seconds)}{_peaks(outcome)}; {place}\n"
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes else f"{seconds:.1f} s"
+
+
+def _peaks(outcome: RunOutcome) -> str:
+    memory = outcome.memory
+    if not memory.peak_bytes:
+        return ""
+    phase = f" in {memory.peak_phase}" if memory.peak_phase else ""
+    text = f"; host memory peak {memory.peak_bytes / 2**30:.2f} GiB{phase}"
+    if memory.cgroup_limit_bytes:
+        text += f" of {memory.cgroup_limit_bytes / 2**30:.1f} GiB allowed"
+    workers = memory.workers()
+    if len(workers) > 1:
+        text += f", {workers[0].peak_bytes / 2**30:.2f} GiB in the largest of {len(workers)} ranks"
+    for gpu, peak in sorted(memory.gpu_peaks.items()):
+        text += f"; GPU {gpu} {peak / 2**30:.2f} GiB"
+    return text
+
+
+def show_changes(root: Path) -> int:
+    """Compare the newest run with the last one that worked before it."""
+    from envguard.crash.record import list_records
+    from envguard.crash.running import changes_since
+
+    records = list_records(root)
+    if not records:
+        raise InputError(f"{root}: holds no record of a run")
+    changes = changes_since(root, records[-1])
+    for line in changes or (f"no run before {records[-1].name} worked: nothing to compare with",):
+        typer.echo(line)
+    return ExitCode.FITS

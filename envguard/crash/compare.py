@@ -1,0 +1,96 @@
+"""What changed between two runs: command, configuration, environment, machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envguard.crash.record import RunRecord, list_records, load_record
+from envguard.errors import DocumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from envguard.facts.facts import Facts
+
+
+def last_that_worked(root: Path, before: str) -> RunRecord | None:
+    """The newest record of a run that ended well, older than the one named.
+
+    Args:
+        root: Folder of the records.
+        before: Name of the run to compare with.
+    """
+    for folder in reversed(list_records(root)):
+        if folder.name >= before:
+            continue
+        try:
+            record = load_record(folder)
+        except DocumentError:
+            continue
+        if record.worked:
+            return record
+    return None
+
+
+def compare_runs(old: RunRecord, new: RunRecord) -> tuple[str, ...]:
+    """The differences, one line each: ``torch 2.6.0 -> 2.7.0``.
+
+    Args:
+        old: The run that worked.
+        new: The run that did not.
+    """
+    return tuple(_differences(old, new))
+
+
+def _differences(old: RunRecord, new: RunRecord) -> Iterator[str]:
+    if old.command != new.command:
+        yield f"command: {' '.join(old.command)} -> {' '.join(new.command)}"
+    yield from _of_maps("", old.files, new.files, is_hash=True)
+    yield from _of_maps("", _distributions(old.facts), _distributions(new.facts))
+    yield from _of_maps("", _machine(old.facts), _machine(new.facts))
+    yield from _of_maps("variable ", old.variables, new.variables)
+
+
+def _of_maps(
+    what: str, old: Mapping[str, str], new: Mapping[str, str], *, is_hash: bool = False
+) -> Iterator[str]:
+    for name in sorted({*old, *new}):
+        before, after = old.get(name), new.get(name)
+        if before == after:
+            continue
+        if is_hash and before and after:
+            yield f"{name} was edited"
+        else:
+            yield f"{what}{name}: {before or '(none)'} -> {after or '(none)'}"
+
+
+def _distributions(facts: Facts) -> dict[str, str]:
+    environment = facts.environment
+    if environment is None:
+        return {}
+    found = {d.name: str(d.version) for d in environment.distributions or ()}
+    interpreter = environment.interpreter
+    if interpreter is not None and interpreter.version is not None:
+        found["python"] = str(interpreter.version)
+    if environment.torch is not None and environment.torch.version is not None:
+        found["torch"] = str(environment.torch.version)
+    return found
+
+
+def _machine(facts: Facts) -> dict[str, str]:
+    machine = facts.machine
+    pairs = {
+        "driver": machine.driver.version,
+        "kernel": machine.host.kernel,
+        "GPUs": ", ".join(gpu.name or "?" for gpu in machine.gpus or ()),
+        "memory": _gib(machine.limits.ram_bytes),
+        "memory limit of the container": _gib(machine.limits.cgroup_bytes),
+        "size of /dev/shm": _gib(machine.limits.shm_bytes),
+        "container": machine.host.container.value if machine.host.container else None,
+    }
+    return {name: str(value) for name, value in pairs.items() if value}
+
+
+def _gib(value: int | None) -> str | None:
+    return None if value is None else f"{value / 2**30:.1f} GiB"

@@ -1,0 +1,257 @@
+"""The record of a run on disk: written so that it can be read whatever killed the writer."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envguard.crash.cgroup import CgroupUse
+from envguard.crash.memory_use import RunMemory, add_gpu_reading, add_sample
+from envguard.crash.ring import RingFile, ring_parts
+from envguard.crash.sampling import ProcessUse, Sample
+from envguard.errors import DocumentError, InputError
+from envguard.facts.facts import Facts, facts_document, parse_facts_document
+from envguard.files import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envguard.crash.context import RunContext
+
+SCHEMA_VERSION = 1
+_OUTPUT_BYTES = 4 * 2**20
+_SAMPLES_BYTES = 2 * 2**20
+_RUN, _END, _OUTPUT, _SAMPLES = "run.json", "end.json", "output.log", "samples.jsonl"
+PHASES = "phases.jsonl"
+
+
+class RunWriter:
+    """Writes the record of one run.
+
+    Args:
+        folder: Of this run; made here.
+
+    Raises:
+        InputError: The folder cannot be made or written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True)
+            self._output = RingFile(folder, _OUTPUT, _OUTPUT_BYTES)
+            self._samples = RingFile(folder, _SAMPLES, _SAMPLES_BYTES)
+            (folder / PHASES).touch()
+        except OSError as err:
+            raise InputError(f"{folder}: cannot be written: {err.strerror or err}") from err
+
+    def begin(self, context: RunContext) -> None:
+        """Write what is known before the start."""
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "kind": "run",
+            "id": self.folder.name,
+            "command": list(context.command),
+            "cwd": context.cwd,
+            "started_at": context.started_at,
+            "config_files": [vars_of(item) for item in context.files],
+            "variables": dict(context.variables),
+            "facts": facts_document(context.facts),
+        }
+        write_atomically(self.folder / _RUN, json.dumps(document, indent=1))
+        for item in context.files:
+            if item.text is not None:
+                (self.folder / "files").mkdir(exist_ok=True)
+                kept = self.folder / "files" / f"{item.sha256[:12]}-{Path(item.path).name}"
+                write_atomically(kept, item.text)
+
+    def output(self, data: bytes) -> None:
+        """Keep what the run printed: its beginning and its end."""
+        self._output.write(data)
+
+    def sample(self, sample: Sample, phase: str) -> None:
+        """Append a sample."""
+        self._samples.write_line(json.dumps(sample_document(sample, phase), separators=(",", ":")))
+
+    def gpus(self, reading: object) -> None:
+        """Append a reading of the GPUs."""
+        line = {"t": round(time.time(), 2), "gpus": reading}
+        self._samples.write_line(json.dumps(line, separators=(",", ":")))
+
+    def phase(self, name: str, origin: str) -> None:
+        """Append a change of phase."""
+        line = {"t": round(time.time(), 2), "phase": name, "from": origin}
+        self._samples.write_line(json.dumps(line, separators=(",", ":")))
+
+    def end(self, document: Mapping[str, Any]) -> None:
+        """Write how it ended."""
+        body = {"schema_version": SCHEMA_VERSION, "kind": "run-end", **document}
+        write_atomically(self.folder / _END, json.dumps(body, indent=1))
+        self._output.close()
+        self._samples.close()
+
+
+def vars_of(item: Any) -> dict[str, Any]:
+    """A config file's entry in the record."""
+    return {"path": item.path, "sha256": item.sha256, "bytes": item.size}
+
+
+def sample_document(sample: Sample, phase: str) -> dict[str, Any]:
+    """A sample as one short JSON object."""
+    group = sample.cgroup
+    return {
+        "t": round(sample.t, 2),
+        "in": phase,
+        "p": [
+            [p.pid, p.rank, p.name, p.rss_bytes, p.shared_bytes, p.pss_bytes]
+            for p in sample.processes
+        ],
+        "cg": [
+            group.used_bytes,
+            group.limit_bytes,
+            group.swap_bytes,
+            group.shmem_bytes,
+            group.oom_kills,
+        ],
+        "avail": sample.available_bytes,
+        "swap": sample.swap_used_bytes,
+        "shm": [sample.shm_used_bytes, sample.shm_bytes],
+    }
+
+
+def parse_sample(line: Mapping[str, Any]) -> tuple[Sample, str]:
+    """A sample and its phase from what :func:`sample_document` made.
+
+    Raises:
+        TypeError, ValueError, KeyError: The line has another shape.
+    """
+    processes = tuple(
+        ProcessUse(int(p[0]), str(p[1]), str(p[2]), int(p[3]), p[4], p[5]) for p in line["p"]
+    )
+    shm = line["shm"]
+    group = CgroupUse(*line["cg"])
+    sample = Sample(float(line["t"]), processes, group, line["avail"], line["swap"], shm[0], shm[1])
+    return sample, str(line["in"])
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as its record tells it.
+
+    Args:
+        folder: Where it lies.
+        command: Program and arguments.
+        facts: Machine and environment before the start.
+        started_at: ISO time.
+        files: SHA-256 by path of configuration file.
+        variables: Environment variables that matter.
+        memory: From the samples.
+        phase: The last phase; empty when none was seen.
+        phase_origin: Who said so.
+        end: How it ended; None when envguard itself was killed.
+    """
+
+    folder: Path
+    command: tuple[str, ...] = ()
+    facts: Facts = field(default_factory=Facts)
+    started_at: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    memory: RunMemory = field(default_factory=RunMemory)
+    phase: str = ""
+    phase_origin: str = ""
+    end: Mapping[str, Any] | None = None
+
+    @property
+    def worked(self) -> bool:
+        """Whether it ended with status 0."""
+        return self.end is not None and self.end.get("status") == 0
+
+    @property
+    def output_parts(self) -> tuple[Path, ...]:
+        """What it printed: the files in order."""
+        return tuple(ring_parts(self.folder, _OUTPUT))
+
+
+def is_record(path: Path) -> bool:
+    """Whether a folder is the record of a run."""
+    return (path / _RUN).is_file()
+
+
+def load_record(folder: Path) -> RunRecord:
+    """Read a record, also one whose writer was killed.
+
+    Raises:
+        DocumentError: The folder holds no record, or ``run.json`` is none.
+    """
+    where = str(folder / _RUN)
+    document = _load(folder / _RUN)
+    if not isinstance(document, dict) or document.get("kind") != "run":
+        raise DocumentError(f"{where}: not the record of a run")
+    end = _load(folder / _END) if (folder / _END).is_file() else None
+    memory, phase, origin = _fold(folder)
+    files = document.get("config_files", [])
+    return RunRecord(
+        folder,
+        tuple(map(str, document.get("command", []))),
+        parse_facts_document(document.get("facts"), where),
+        str(document.get("started_at", "")),
+        {str(item["path"]): str(item["sha256"]) for item in files if isinstance(item, dict)},
+        {str(k): str(v) for k, v in dict(document.get("variables", {})).items()},
+        memory,
+        phase,
+        origin,
+        end if isinstance(end, dict) else None,
+    )
+
+
+def _load(path: Path) -> object:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as err:
+        raise DocumentError(f"{path}: cannot be read: {err}") from err
+
+
+def _lines(folder: Path) -> Iterator[Mapping[str, Any]]:
+    """The lines of the samples; a last one that was cut is left out."""
+    for part in ring_parts(folder, _SAMPLES):
+        for raw in part.read_bytes().splitlines():
+            try:
+                line = json.loads(raw)
+            except ValueError:
+                continue
+            if isinstance(line, dict):
+                yield line
+
+
+def _fold(folder: Path) -> tuple[RunMemory, str, str]:
+    memory, phase, origin = RunMemory(), "", ""
+    for line in _lines(folder):
+        if "phase" in line:
+            phase, origin = str(line["phase"]), str(line.get("from", ""))
+        elif "gpus" in line:
+            memory = add_gpu_reading(memory, line["gpus"])
+        else:
+            try:
+                memory = add_sample(memory, *parse_sample(line))
+            except (KeyError, TypeError, ValueError, IndexError):
+                continue
+    return memory, phase, origin
+
+
+def list_records(root: Path) -> tuple[Path, ...]:
+    """The records below a folder, the oldest first."""
+    if not root.is_dir():
+        return ()
+    return tuple(sorted(path for path in root.iterdir() if is_record(path)))
+
+
+def new_run_id() -> str:
+    """A name that sorts by time and that two runs of one second do not share."""
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    return f"{stamp}-{os.getpid()}"

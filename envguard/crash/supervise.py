@@ -1,0 +1,261 @@
+"""Run a command in its own process group, pass everything through, and look on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from envguard.crash.streams import Passing, Stream, copy_window, open_streams, read_some
+from envguard.crash.terminal import Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Passed on to the child's group; SIGTSTP keeps its default so that stopping works.
+_FORWARDED = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM")
+    if hasattr(signal, name)
+)
+_POLL_S = 0.5
+_DRAIN_S = 1.0
+
+
+class Watcher(Protocol):
+    """Who looks on while the command runs."""
+
+    def started(self, pid: int) -> None:
+        """The command runs with this process id."""
+
+    def output(self, stream: int, data: bytes, block: bytes) -> None:
+        """Bytes went by on a stream; ``block`` is what of it makes whole lines."""
+
+    def tick(self) -> float:
+        """Time passes; gives the seconds until the next tick is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How the command ended.
+
+    Args:
+        returncode: As subprocess gives it: negative for a signal.
+        status: What a shell would show: 128+n for a signal.
+    """
+
+    returncode: int
+    status: int
+
+
+def supervise(
+    command: Sequence[str],
+    watcher: Watcher,
+    *,
+    environ: Mapping[str, str],
+    is_direct: bool = False,
+) -> Ended:
+    """Run a command to its end.
+
+    Args:
+        command: Program and arguments.
+        watcher: Is told what happens.
+        environ: Environment of the command.
+        is_direct: Give the child the very streams and read nothing.
+
+    Returns:
+        How it ended; status 127 when there is no such program and 126 when it cannot be run, as
+        a shell gives.
+    """
+    streams = open_streams(is_direct=is_direct)
+    terminal = Terminal()
+    with _Signals() as signals:
+        try:
+            child = _start(command, streams, environ)
+        except FileNotFoundError:
+            return Ended(127, 127)
+        except OSError:
+            return Ended(126, 126)
+        finally:
+            _close_ends(streams)
+        signals.group = child.pid
+        terminal.lend(child.pid)
+        watcher.started(child.pid)
+        try:
+            code = _Loop(child.pid, streams, watcher, signals, terminal).run()
+        finally:
+            terminal.take_back()
+    child.returncode = code  # it was waited for here
+    return Ended(code, code if code >= 0 else 128 - code)
+
+
+def _start(
+    command: Sequence[str], streams: Sequence[Stream], environ: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    out, err = streams
+    return subprocess.Popen(
+        list(command),
+        stdout=None if out.child == 1 else out.child,
+        stderr=None if err.child == 2 else err.child,
+        env=dict(environ),
+        process_group=0,
+        restore_signals=True,
+    )
+
+
+def _close_ends(streams: Sequence[Stream]) -> None:
+    for number in {s.child for s in streams if s.child > 2}:
+        os.close(number)
+
+
+class _Signals:
+    """Handlers that forward signals to the child's group and wake the loop."""
+
+    def __init__(self) -> None:
+        self.group = 0
+        self.reader, self._writer = os.pipe()
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> _Signals:
+        for number in (self.reader, self._writer):
+            os.set_blocking(number, False)
+        self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        for number in _FORWARDED:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's choice is the child's too
+                self._before[number] = signal.signal(number, self._forward)
+        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(self._wakeup)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]  # as signal.signal gave it
+        os.close(self.reader)
+        os.close(self._writer)
+
+    def _forward(self, number: int, _frame: object) -> None:
+        if self.group:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.group, number)
+
+    def drain(self) -> None:
+        """Empty the pipe that woke the loop."""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self.reader, 4096):
+                pass
+
+
+class _Loop:
+    """Copies, watches and waits until the child has ended."""
+
+    def __init__(
+        self,
+        pid: int,
+        streams: Sequence[Stream],
+        watcher: Watcher,
+        signals: _Signals,
+        terminal: Terminal,
+    ) -> None:
+        self._pid = pid
+        self._streams = streams
+        self._watcher = watcher
+        self._signals = signals
+        self._terminal = terminal
+        self._code: int | None = None
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(signals.reader, selectors.EVENT_READ)
+        for stream in streams:
+            if stream.reader is not None and stream.passing is not Passing.TAIL:
+                self._selector.register(stream.reader, selectors.EVENT_READ, stream)
+
+    def run(self) -> int:
+        """Loop until the child has ended and its streams are empty."""
+        next_tick = time.monotonic()
+        self._reap()  # it may have ended before the handlers were asked
+        while self._code is None:
+            wait = min(_POLL_S, max(0.0, next_tick - time.monotonic()))
+            self._turn(wait)
+            if time.monotonic() >= next_tick:
+                self._follow()
+                self._resize()
+                next_tick = time.monotonic() + self._watcher.tick()
+        self._drain()
+        self._selector.close()
+        return self._code
+
+    def _turn(self, wait: float) -> bool:
+        """Wait for output or a signal; whether any output came."""
+        came = False
+        for key, _ in self._selector.select(wait):
+            if key.data is None:
+                self._signals.drain()
+                self._reap()
+            else:
+                came = self._copy(key.data) or came
+        return came
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
+            if pid == 0:
+                return
+            if os.WIFSTOPPED(status):
+                self._terminal.stop_with(self._pid)
+            else:
+                self._code = os.waitstatus_to_exitcode(status)
+
+    def _copy(self, stream: Stream) -> bool:
+        data = read_some(stream)
+        if not stream.is_open:
+            self._selector.unregister(stream.reader or 0)
+            return False
+        if not _write_all(stream.number, data):
+            # Nobody reads us any more: let the child find that out as it would without us.
+            self._selector.unregister(stream.reader or 0)
+            os.close(stream.reader or 0)
+            stream.is_open = False
+        self._watcher.output(stream.number, data, stream.take(data))
+        return True
+
+    def _follow(self) -> None:
+        for stream in self._streams:
+            while stream.passing is Passing.TAIL and (data := read_some(stream)):
+                self._watcher.output(stream.number, data, stream.take(data))
+
+    def _resize(self) -> None:
+        for stream in self._streams:
+            if stream.passing is Passing.TERMINAL and stream.is_open and stream.reader is not None:
+                copied = copy_window(stream.number, stream.reader)
+                if copied:
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.killpg(self._pid, signal.SIGWINCH)
+
+    def _drain(self) -> None:
+        """Take what the child left in its streams; processes it left behind keep theirs."""
+        until = time.monotonic() + _DRAIN_S
+        while len(self._selector.get_map()) > 1 and time.monotonic() < until:
+            if not self._turn(0.05):
+                break
+        self._follow()
+        for stream in self._streams:
+            if stream.carry:
+                self._watcher.output(stream.number, b"", stream.carry + b"\n")
+                stream.carry = b""
+
+
+def _write_all(number: int, data: bytes) -> bool:
+    """Write everything; False when nobody reads any more."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(number, view) :]
+        except BlockingIOError:
+            time.sleep(0.01)
+        except OSError:
+            return False
+    return True
