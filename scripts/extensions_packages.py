@@ -72,6 +72,7 @@ def derive_package(name: str, words: Words, facts: Row, builds: Row) -> str:
         ],
         "range": [_range(row, book) for row in own["range"]],
         "prebuilt": _prebuilt(section, book),
+        "build": [_range(row, book) for row in own.get("build", [])],
         "seen": [_seen(fact, book) for fact in section.get("asset_seen", [])],
         "binary": _binaries(name, facts, book),
         "note": words.notes(name, section, book),
