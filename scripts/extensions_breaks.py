@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
 from scripts.extensions_sources import SourceBook, Words, WordsError
 from scripts.matrix_format import render_table
 
@@ -28,7 +30,6 @@ _OPTIONAL = (
     "handled_by",
     "note",
 )
-_EVERY = re.compile(r"[=<>!~0-9.,*a-z ]*")
 
 
 def derive_breaks(facts: Row, words: Words) -> str:
@@ -84,6 +85,8 @@ def _specifier(rule: str, name: str, text: str) -> str | None:
     if text.startswith(("see ", "!= nvcc")):
         return None
     cleaned = f"=={cleaned}" if cleaned[:1].isdigit() else cleaned
-    if not _EVERY.fullmatch(cleaned):
-        raise WordsError(f"{rule}: {name}: {text!r} is no specifier")
+    try:
+        SpecifierSet(cleaned)
+    except InvalidSpecifier as err:
+        raise WordsError(f"{rule}: {name}: {text!r} is no specifier") from err
     return cleaned
