@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from packaging.version import Version
 
@@ -56,7 +58,7 @@ def codes(
         ({"python": "3.11.7"}, [("LCK002", "fail"), ("LCK000", "ok")]),
     ],
 )
-def test_host_against_lock(changes: dict[str, str], expected: list[tuple[str, str]]) -> None:
+def test_host_against_lock(changes: dict[str, Any], expected: list[tuple[str, str]]) -> None:
     assert codes(**changes) == expected
 
 
