@@ -11,8 +11,10 @@ from envguard.cli.options import DEFAULT_TORCH_INDEX, MachineOptions, OutputOpti
 from envguard.cli.output import emit_report
 from envguard.cli.subject import Subject, read_subject
 from envguard.crash.diagnose import diagnose as find_causes
-from envguard.crash.phases import Phase  # noqa: TC001 - typer reads annotations at run time
-from envguard.crash.sources import read_log, split_words
+from envguard.crash.phases import Phase, parse_phase
+from envguard.crash.record import RunRecord  # noqa: TC001 - kept beside what typer reads
+from envguard.crash.running import changes_since
+from envguard.crash.sources import find_record, read_log, split_words
 from envguard.facts.facts import Facts
 from envguard.matrix.loader import Matrix
 
@@ -50,6 +52,7 @@ def diagnose(
     matrix = Matrix.load(output.matrix)
     logs, pins = split_words(words or ())
     log = read_log(logs, matrix.signals)
+    record = find_record(logs)
     stated = bool(pins or source or python or is_stated(machine_options))
     found = (
         read_subject(
@@ -61,18 +64,34 @@ def diagnose(
             is_strict=False,
         )
         if stated
-        else Subject(Facts())
+        else Subject(record.facts if record else Facts())
     )
     report = find_causes(
         log,
         found.facts,
         matrix,
-        exit_code=exit_code,
-        phase=phase,
-        notes=found.notes,
+        exit_code=exit_code if exit_code is not None else _status_of(record),
+        phase=phase or (parse_phase(record.phase) if record else None),
+        phase_origin=record.phase_origin if record and phase is None else "--phase",
+        memory=record.memory if record else None,
+        notes=(*found.notes, *_notes_of(record)),
         torch_index=torch_index,
     )
     return emit_report(report, output)
+
+
+def _status_of(record: RunRecord | None) -> int | None:
+    """The status of a recorded run; None when its record has no end."""
+    code = record.end.get("returncode") if record and record.end else None
+    return code if isinstance(code, int) else None
+
+
+def _notes_of(record: RunRecord | None) -> tuple[str, ...]:
+    if record is None:
+        return ()
+    unfinished = record.end is None
+    said = ("the record has no end: envguard run was itself killed, or still runs",) * unfinished
+    return (*said, *changes_since(record.folder.parent, record.folder))
 
 
 def is_stated(options: MachineOptions) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SHM = Path("/dev/shm")  # noqa: S108 - its use is measured, nothing is written there
 _IS_LINUX = sys.platform.startswith("linux")
 _LIST_EVERY_S = 5.0
+_LIST_SHARE = 0.003
 _PSS_EVERY_S = 60.0
 _PSS_MOST_BYTES = 64 * 2**30  # walking the pages of a larger tree takes too long
 _PSS_MOST_PROCESSES = 32
@@ -84,6 +85,7 @@ class Sampler:
         self._files = find_cgroup()
         self._known: dict[int, tuple[str, str]] = {}
         self._listed_at = 0.0
+        self._list_every_s = _LIST_EVERY_S
         self._pss_at = time.monotonic()
         self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
@@ -94,9 +96,12 @@ class Sampler:
             relist: Look for new processes now, and not only every few seconds.
         """
         now = time.monotonic()
-        if relist or now - self._listed_at >= _LIST_EVERY_S or not self._known:
+        if relist or now - self._listed_at >= self._list_every_s or not self._known:
             self._known = dict(self._list())
             self._listed_at = now
+            # Listing walks all processes of the machine: the longer it takes, the rarer it is done.
+            took = time.monotonic() - now
+            self._list_every_s = max(_LIST_EVERY_S, took / _LIST_SHARE)
         memory = _meminfo()
         used, size = _shm()
         return Sample(

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envguard.crash.record import RunRecord, load_record
 from envguard.crash.scan import Scanner, marks_of
 from envguard.errors import InputError
 
@@ -33,6 +34,16 @@ def _is_subject(word: str) -> bool:
     return name.startswith(_LOCKS) and name.endswith((".toml", ".txt", ".lock"))
 
 
+def find_record(names: Sequence[str]) -> RunRecord | None:
+    """The run record among the logs named, or None.
+
+    Raises:
+        DocumentError: A folder that is named holds no record.
+    """
+    folders = [Path(name) for name in names if Path(name).is_dir()]
+    return load_record(folders[0]) if folders else None
+
+
 def read_log(names: Sequence[str], table: SignalsTable) -> Log:
     """Scan the logs named, one after the other.
 
@@ -52,6 +63,9 @@ def read_log(names: Sequence[str], table: SignalsTable) -> Log:
             scanner.start_file(_shown(name))
         if name == "-":
             scanner.read(sys.stdin.buffer)
+        elif Path(name).is_dir():
+            for part in load_record(Path(name)).output_parts:
+                _read_file(scanner, part)
         else:
             _read_file(scanner, Path(name))
     return scanner.finish(", ".join(map(_shown, names)) or "no log")

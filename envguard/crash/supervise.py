@@ -33,8 +33,12 @@ class Watcher(Protocol):
     def started(self, pid: int) -> None:
         """The command runs with this process id."""
 
-    def output(self, stream: int, data: bytes, block: bytes) -> None:
-        """Bytes went by on a stream; ``block`` is what of it makes whole lines."""
+    def output(self, stream: int, data: bytes, block: bytes) -> bool:
+        """Bytes went by on a stream; ``block`` is what of it makes whole lines.
+
+        Returns:
+            Whether a tick is wanted at once.
+        """
 
     def tick(self) -> float:
         """Time passes; gives the seconds until the next tick is wanted."""
@@ -167,6 +171,7 @@ class _Loop:
         self._signals = signals
         self._terminal = terminal
         self._code: int | None = None
+        self._is_due = False
         self._selector = selectors.DefaultSelector()
         self._selector.register(signals.reader, selectors.EVENT_READ)
         for stream in streams:
@@ -180,7 +185,8 @@ class _Loop:
         while self._code is None:
             wait = min(_POLL_S, max(0.0, next_tick - time.monotonic()))
             self._turn(wait)
-            if time.monotonic() >= next_tick:
+            if self._is_due or time.monotonic() >= next_tick:
+                self._is_due = False
                 self._follow()
                 self._resize()
                 next_tick = time.monotonic() + self._watcher.tick()
@@ -219,13 +225,17 @@ class _Loop:
             self._selector.unregister(stream.reader or 0)
             os.close(stream.reader or 0)
             stream.is_open = False
-        self._watcher.output(stream.number, data, stream.take(data))
+        self._show(stream, data)
         return True
+
+    def _show(self, stream: Stream, data: bytes) -> None:
+        block = stream.take(data)
+        self._is_due = self._watcher.output(stream.number, data, block) or self._is_due
 
     def _follow(self) -> None:
         for stream in self._streams:
             while stream.passing is Passing.TAIL and (data := read_some(stream)):
-                self._watcher.output(stream.number, data, stream.take(data))
+                self._show(stream, data)
 
     def _resize(self) -> None:
         for stream in self._streams:

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from envguard.matrix.signals_table import SignalsTable
 
 _FASTEST_S, _USUAL_S, _SLOWEST_S = 0.2, 1.0, 5.0
+_FIRST_SAMPLES = 10
 _QUIET_SAMPLES = 30
 _BUSY_PHASES = {"load", "save", "resume"}
 _MOVED = 0.02  # of the limit, between two samples
 _CPU_SHARE = 0.004  # of one processor, for sampling alone
+_BURST_S = 0.5  # of processor time that may be spent before it is earned
 _GPU_EVERY_S = 5.0
 
 
@@ -42,6 +44,9 @@ class RunWatcher:
         self.phase_origin = ""
         self._last: Sample | None = None
         self._quiet = 0
+        self._is_new = True
+        self._spent = 0.0
+        self._begun = time.monotonic()
         self._mark_order = -1
         self._phase_size = 0
         self._sampler: Sampler | None = None
@@ -57,22 +62,24 @@ class RunWatcher:
         self._sampler = Sampler(pid)
         self._gpus = GpuWatch(_GPU_EVERY_S)
 
-    def output(self, stream: int, data: bytes, block: bytes) -> None:
-        """Keep what went by and search it."""
+    def output(self, stream: int, data: bytes, block: bytes) -> bool:
+        """Keep what went by and search it; a new phase wants a sample at once."""
         if data:
             self._writer.output(data)
         if not block:
-            return
+            return False
         self.scanner.feed(block, is_closed=block.endswith(b"\n"))
         hit = self.scanner.latest(MARKS)
         if hit is not None and hit.order > self._mark_order:
             self._mark_order = hit.order
             self._enter(MARKS[hit.id].value, "log")
+        return self._is_new
 
     def _enter(self, name: str, origin: str) -> None:
         if name != self.phase_name:
             self.phase_name, self.phase_origin = name, origin
             self._quiet = 0
+            self._is_new = True
             self._writer.phase(name, origin)
 
     def _read_phases(self) -> None:
@@ -101,13 +108,19 @@ class RunWatcher:
         self._read_phases()
         if self._sampler is None:
             return _USUAL_S
-        sample = self._sampler.read(relist=self._quiet == 0)
+        sample = self._sampler.read(relist=self._is_new or self.memory.samples < _FIRST_SAMPLES)
+        self._is_new = False
         self._keep(sample)
         for reading in self._gpus.readings() if self._gpus else ():
             self.memory = add_gpu_reading(self.memory, reading)
             self._writer.gpus(reading)
-        cost = time.process_time() - begun
-        return max(self._interval(sample), cost / _CPU_SHARE)
+        self._spent += time.process_time() - begun
+        return max(self._interval(sample), self._pause())
+
+    def _pause(self) -> float:
+        """Seconds to wait so that sampling stays within its share; bursts are paid back later."""
+        earned = _BURST_S + _CPU_SHARE * (time.monotonic() - self._begun)
+        return max(0.0, (self._spent - earned) / _CPU_SHARE)
 
     def _keep(self, sample: Sample) -> None:
         self.memory = add_sample(self.memory, sample, self.phase_name)
@@ -120,6 +133,8 @@ class RunWatcher:
         moved = before is not None and abs(sample.total_bytes - before.total_bytes) > _MOVED * limit
         if moved or self.phase_name in _BUSY_PHASES:
             self._quiet = 0
+            return _FASTEST_S
+        if self.memory.samples < _FIRST_SAMPLES:
             return _FASTEST_S
         self._quiet += 1
         return _SLOWEST_S if self._quiet > _QUIET_SAMPLES else _USUAL_S
