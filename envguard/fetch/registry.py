@@ -98,7 +98,7 @@ class Registry:
 
     def _pip(self, command: str, *arguments: str) -> str:
         index = ("--index-url", self.index_url) if self.index_url else ()
-        common = ("--no-input", "--disable-pip-version-check")
+        common = ("--no-input", "--disable-pip-version-check", "--retries", "1")
         argv = (sys.executable, "-m", "pip", command, *common, *index, *arguments)
         return _run(argv, "")
 
