@@ -40,6 +40,13 @@ TAKEN = Outcome(
     "end it (a rank left over from the last run?) or take another GPU",
     ("nvidia-smi",),
 )
+TAKEN_MAYBE = Outcome(
+    "CRS063",
+    "gpu-memory-taken",
+    "another process holds most of the GPU's memory",
+    "A process of another run, or a rank that was left over.",
+    "end it, or take another GPU",
+)
 _WORDS = (
     WordRule(
         Outcome(

@@ -36,6 +36,7 @@ STORAGE = Outcome(
     "read the data files end to end from the same place, and look at the mount and the kernel log",
 )
 _SMALL = 2**30
+LARGE = 8 * 2**30
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"([\d.]{1,12})\s?([KMGT]?)", re.IGNORECASE)
 
@@ -74,7 +75,7 @@ def check_shared_memory(case: Case) -> Iterator[Finding]:
     size, hit = shm_size(case)
     hits = (*case.hits("dl-bus", "caught-signal", "nccl-frame", "torchrun-signal"),)
     hits = (*hits, hit) if hit is not None else hits
-    if size is not None and size > 8 * _SMALL:
+    if size is not None and size > LARGE:
         return  # it is large: suspects speak of it
     more = () if size is None else (Evidence(SHM_FOLDER, f"{size / 2**20:.0f} MiB", "log"),)
     if size is not None and size <= _SMALL:

@@ -1,0 +1,44 @@
+"""A suspicion: a cause that may be it, what speaks for and against, and how to find out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from envguard.crash.rules.model import Outcome, make_finding
+from envguard.facts.findings import Finding, Remedy, Status
+
+if TYPE_CHECKING:
+    from envguard.crash.case import Case
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """One hypothesis.
+
+    Args:
+        outcome: The cause that it may be.
+        speaks: What speaks for it.
+        against: What speaks against it; empty for nothing.
+        experiment: The one thing to change, and what would decide.
+        command: The experiment as a command, where it is one.
+        ids: Signatures whose lines are shown.
+    """
+
+    outcome: Outcome
+    speaks: str
+    against: str
+    experiment: str
+    command: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+
+
+def suspicion_finding(case: Case, suspicion: Suspicion) -> Finding:
+    """The finding of a hypothesis; its remedy is the experiment."""
+    said = f"For it: {suspicion.speaks}."
+    if suspicion.against:
+        said += f" Against it: {suspicion.against}."
+    hits = case.hits(*suspicion.ids)
+    found = make_finding(case, suspicion.outcome, Status.UNKNOWN, hits, detail=said)
+    remedy = Remedy(f"to find out, {suspicion.experiment}", suspicion.command)
+    return replace(found, title=f"maybe: {found.title}", detail=said, remedy=remedy)
