@@ -13,8 +13,9 @@ from envguard.binary.ldcache import read_system
 from envguard.binary.library import Libraries, Library
 from envguard.binary.linking import Linking, check_linking
 from envguard.binary.listing import Signature
-from envguard.binary.loading import find_loading
+from envguard.binary.loading import Place, find_loading
 from envguard.binary.modules import loads_by_itself, several_builds
+from envguard.binary.owners import packages_with
 from envguard.binary.process import Process
 from envguard.binary.shadows import find_shadows
 from envguard.binary.source import FileSource, UnreadableError
@@ -85,6 +86,7 @@ class Examination:
         self._caches = tuple(caches)
         self._known = known or KnownFiles()
         self._gaps: list[Gap] = []
+        self._places: dict[str, Place] = {}
 
     def facts(self) -> BinaryFacts:
         """Everything that the files say."""
@@ -173,6 +175,7 @@ class Examination:
         if self._torch is None:
             return ()
         process = self._torch.process.branch()
+        process.fallbacks = {**self._libraries_beside(path), **process.fallbacks}
         opened = process.open(path)
         if opened is None:
             return ()
@@ -181,22 +184,38 @@ class Examination:
         self._gaps += found.gaps
         return found.problems
 
+    def _libraries_beside(self, path: str) -> Mapping[str, str]:
+        """Libraries of the same package, which open them by path before they are needed."""
+        site = self._site_of(path)
+        top = path.removeprefix(f"{site}/").partition("/")[0]
+        return self._own_libraries.get(top, {})
+
     def _placed(self, problem: LinkProblem, is_one_of_several: bool) -> LinkProblem:
         """A problem with what the package's Python files say about loading the module."""
-        package = self._package_of(problem.module)
-        place = find_loading(package, problem.module) if package else None
         problem = replace(problem, one_of_several=is_one_of_several)
-        if place is None:
+        site = self._site_of(problem.module)
+        if site is None:
             return problem
+        if problem.module not in self._places:
+            packages = packages_with(site, problem.module)
+            self._places[problem.module] = find_loading(site, packages, problem.module)
+        place = self._places[problem.module]
         return replace(problem, loading=place.loading, loaded_from=place.line)
 
-    def _package_of(self, module: str) -> str | None:
-        """The folder of the top-level package that holds a module; None for a lone module."""
-        for folder in self.subject.folders:
-            inside = module.removeprefix(f"{folder}/")
-            if inside != module and "/" in inside:
-                return f"{folder}/{inside.partition('/')[0]}"
-        return None
+    def _site_of(self, path: str) -> str | None:
+        """The folder of the environment that holds a file."""
+        homes = map(str, self.subject.folders)
+        return next((home for home in homes if path.startswith(f"{home}/")), None)
+
+    @cached_property
+    def _own_libraries(self) -> dict[str, dict[str, str]]:
+        """Top-level folder -> file name -> path: libraries that a package may load by itself."""
+        found: dict[str, dict[str, str]] = {}
+        for listed, _ in self._usable:
+            top, _, rest = listed.name.partition("/")
+            if rest:
+                found.setdefault(top, {}).setdefault(rest.rpartition("/")[2], listed.path)
+        return found
 
     def _shadowed(self) -> tuple[Shadowing, ...]:
         if self._torch is None:

@@ -1,27 +1,25 @@
 """Whether importing a package loads one of its modules, read off its Python files.
 
-Asked only for a module that would not load: an import inside ``try`` or inside a function belongs
-to something optional (a back end, a codec), and the package works without it.
+Asked only for a module that would not load: what a package imports inside ``try`` or inside a
+function belongs to something optional (a back end, a codec), and the package works without it.
 """
 
 from __future__ import annotations
 
-import ast
 import os
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from envguard.binary.imports import imports_of
 from envguard.facts.binary import Loading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-_MOST_FILES = 20_000
+    from envguard.binary.imports import Import
+
+_MOST_FILES, _MOST_PARSED = 20_000, 300
 _MOST_BYTES = 4 * 1024 * 1024
-_CATCHES = frozenset(
-    {"ImportError", "OSError", "Exception", "BaseException", "ModuleNotFoundError"}
-)
-_ORDER = (Loading.IMPORT, Loading.GUARDED, Loading.LAZY)
+_NOT_LOADED = frozenset({"__pycache__", "tests", "test", "testing", "benchmarks", "examples"})
 
 
 class Place(NamedTuple):
@@ -31,36 +29,116 @@ class Place(NamedTuple):
     line: str | None = None
 
 
-def find_loading(package: str, module: str) -> Place:
-    """How a package loads one of its extension modules.
+def find_loading(site: str, packages: Iterable[str], module: str) -> Place:
+    """How importing the packages of one distribution loads one of its extension modules.
+
+    Import statements are followed from the packages' own ``__init__.py``, as Python would run
+    them. What stands behind a ``try`` that survives a failure is guarded; what stands in functions,
+    or in files that the packages do not import by themselves, is lazy.
 
     Args:
-        package: Folder of the top-level package.
-        module: Path of the module below it.
+        site: Folder that holds the packages.
+        packages: Their names.
+        module: Path of the extension module.
 
     Returns:
-        The most binding import statement found; UNKNOWN when no statement names the module, as
-        with operator libraries, whose file names are put together at run time.
+        UNKNOWN when no import statement names the module, as with operator libraries, whose file
+        names are put together at run time.
     """
-    stem = module.rpartition("/")[2].partition(".")[0]
-    found: dict[Loading, str] = {}
-    for path in _python_files(package):
-        text = _text(path)
-        if stem.encode() in text and b"import" in text:
-            for loading, line in _imports_of(text, stem):
-                name = os.path.relpath(path, os.path.dirname(package))  # noqa: PTH120 - text paths
-                found.setdefault(loading, f"{name}:{line}")
-        if Loading.IMPORT in found:
-            break
-    return next(
-        (Place(kind, found[kind]) for kind in _ORDER if kind in found), Place(Loading.UNKNOWN)
-    )
+    names, dotted = tuple(packages), _dotted(site, module)
+    place = _Walk(site, dotted).place(names)
+    if place is None:
+        place = _named_anywhere(site, names, dotted)
+    return place or Place(Loading.UNKNOWN)
+
+
+def _dotted(site: str, module: str) -> str:
+    folder, _, base = module.removeprefix(f"{site}/").rpartition("/")
+    return ".".join(filter(None, (*folder.split("/"), base.partition(".")[0])))
+
+
+class _Walk:
+    """Follows import statements to one module.
+
+    Args:
+        site: Folder that holds the packages.
+        goal: Dotted name of the module.
+    """
+
+    def __init__(self, site: str, goal: str) -> None:
+        self._site = site
+        self._goal = goal
+        self._seen: set[str] = set()
+        self._guarded: list[str] = []
+        self._guarded_line: str | None = None
+        self._left = _MOST_PARSED
+
+    def place(self, packages: Iterable[str]) -> Place | None:
+        """What is reached without a guard counts first; None when the module is not reached."""
+        line = self._follow(list(packages))
+        if line is not None:
+            return Place(Loading.IMPORT, line)
+        line = self._guarded_line or self._follow(self._guarded)
+        return None if line is None else Place(Loading.GUARDED, line)
+
+    def _follow(self, pending: list[str]) -> str | None:
+        """The line that loads the module, among those that run when some modules are imported."""
+        while pending:
+            for statement in self._imports(pending.pop()):
+                if statement.context.is_deferred:
+                    continue
+                is_guarded = statement.context.is_guarded
+                if statement.loads(self._goal):
+                    if not is_guarded:
+                        return statement.line
+                    self._guarded_line = self._guarded_line or statement.line
+                (self._guarded if is_guarded else pending).extend(statement.names)
+        return None
+
+    def _imports(self, dotted: str) -> Iterator[Import]:
+        """The statements that importing a module runs, those of the packages above it too."""
+        parts = dotted.split(".")
+        for end in range(1, len(parts) + 1):
+            name = ".".join(parts[:end])
+            path = None if name in self._seen else _file_of(self._site, name)
+            self._seen.add(name)
+            if path is not None and self._left > 0:
+                self._left -= 1
+                yield from _parse(self._site, path, name)
+
+
+def _file_of(site: str, dotted: str) -> str | None:
+    base = f"{site}/{dotted.replace('.', '/')}"
+    places = (f"{base}/__init__.py", f"{base}.py")
+    return next((place for place in places if os.path.isfile(place)), None)  # noqa: PTH113 - text
+
+
+def _parse(site: str, path: str, dotted: str) -> Iterator[Import]:
+    label = path.removeprefix(f"{site}/")
+    is_package = path.endswith("/__init__.py")
+    return imports_of(_text(path), dotted, is_package=is_package, label=label)
+
+
+def _named_anywhere(site: str, packages: tuple[str, ...], goal: str) -> Place | None:
+    """A statement in any file of the packages that loads the module, an unguarded one first."""
+    stem, guarded = goal.rpartition(".")[2].encode(), None
+    for package in packages:
+        for path in _python_files(f"{site}/{package}"):
+            if stem not in _text(path):
+                continue
+            dotted = path.removeprefix(f"{site}/").removesuffix(".py").removesuffix("/__init__")
+            for statement in _parse(site, path, dotted.replace("/", ".")):
+                if statement.loads(goal) and not statement.context.is_guarded:
+                    return Place(Loading.LAZY, statement.line)
+                if statement.loads(goal):
+                    guarded = guarded or Place(Loading.GUARDED, statement.line)
+    return guarded
 
 
 def _python_files(package: str) -> Iterator[str]:
     left = _MOST_FILES
     for folder, names, files in os.walk(package):
-        names[:] = sorted(name for name in names if name not in {"__pycache__", "tests", "test"})
+        names[:] = sorted(name for name in names if name not in _NOT_LOADED)
         for name in sorted(files):
             left -= 1
             if left < 0:
@@ -75,55 +153,3 @@ def _text(path: str) -> bytes:
             return file.read(_MOST_BYTES)
     except OSError:
         return b""
-
-
-def _imports_of(text: bytes, stem: str) -> Iterator[tuple[Loading, int]]:
-    """Every import statement of a module in one file, with how binding it is."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    word = re.compile(rf"(?:.*\.)?{re.escape(stem)}(?:\..*)?")
-    pending: list[tuple[ast.AST, Loading]] = [(tree, Loading.IMPORT)]
-    while pending:
-        node, loading = pending.pop()
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            if _names(node, word):
-                yield loading, node.lineno
-            continue
-        pending.extend(
-            (child, _inside(node, child, loading)) for child in ast.iter_child_nodes(node)
-        )
-
-
-def _names(node: ast.Import | ast.ImportFrom, word: re.Pattern[str]) -> bool:
-    names = [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.module:
-        names.append(node.module)
-    return any(word.fullmatch(name) for name in names)
-
-
-def _inside(node: ast.AST, child: ast.AST, loading: Loading) -> Loading:
-    """How binding a statement inside another one is."""
-    if loading is Loading.LAZY or isinstance(
-        node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-    ):
-        return Loading.LAZY
-    if isinstance(node, ast.If) and child in node.body and _is_typing_only(node):
-        return Loading.LAZY
-    if isinstance(node, ast.Try) and child in node.body and any(map(_catches, node.handlers)):
-        return Loading.GUARDED
-    return loading
-
-
-def _is_typing_only(node: ast.If) -> bool:
-    return "TYPE_CHECKING" in ast.dump(node.test)
-
-
-def _catches(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler swallows a failed import; one that raises again does not."""
-    if any(isinstance(inner, ast.Raise) for inner in ast.walk(handler)):
-        return False
-    return handler.type is None or any(
-        isinstance(name, ast.Name) and name.id in _CATCHES for name in ast.walk(handler.type)
-    )

@@ -147,7 +147,7 @@ class FoundBy(Enum):
     RUNPATH = "RUNPATH"
     CACHE = "ld.so.cache"
     DEFAULT = "default folder"
-    PRELOAD = "preloaded by torch"
+    PRELOAD = "loaded by its package"
 
 
 @dataclass(frozen=True, slots=True)

@@ -335,6 +335,18 @@ def test_plugins_and_libraries_that_nothing_loads_need_not_link(torch: TorchLike
     assert facts_of(torch).links == ()
 
 
+def test_a_package_loads_its_own_libraries_before_it_needs_them(torch: TorchLike) -> None:
+    """torchaudio opens lib/libtorchaudio.so by path, then imports what is linked with it."""
+    helper = torch.workshop.library("pkg/lib/libhelper.so", 'extern "C" void help() {}')
+    source = 'extern "C" void help(); void f() { help(); }'
+    module = torch.module(f"pkg/lib/_ext{SUFFIX}", source, needs=(helper,))
+    assert first_problem(facts_of(torch), module) is None
+    words = real_error(module, helper, torch.extension, shared=torch.shared)
+    assert words == ""
+    elsewhere = torch.module(f"other/_ext{SUFFIX}", source, needs=(helper,))
+    assert check(torch, elsewhere).name == "libhelper.so"
+
+
 def test_an_operator_library_has_to_link(torch: TorchLike) -> None:
     source = """
     #include <string>
