@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
+from envguard.matrix.lines import LineData, find_rows
 from envguard.matrix.package_rows import Scope, read_specifiers
+from envguard.matrix.reading import Row
 from envguard.matrix.rows import Provenance
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from envguard.matrix.reading import Document, Row
+    from envguard.matrix.reading import Document
+
+_WHEN = re.compile(r' when = \{ ((?:[^}"]|"[^"]*")*) \}')
+_KEY = re.compile(r'([A-Za-z0-9_-]+) = "')
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +73,11 @@ class BreakTable:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self._rows = tuple(document.rows("break"))
 
     @property
     def all(self) -> tuple[Break, ...]:
         """Every row."""
-        return tuple(read_break(row) for row in self._rows)
+        return tuple(read_break(row) for row in self.document.rows("break"))
 
     def about(self, names: Collection[str]) -> Iterator[Break]:
         """The rows of which every condition is about something known.
@@ -81,16 +86,28 @@ class BreakTable:
             names: Normalised names of distributions, and ``torch_cuda``, ``python``,
                 ``cuda_toolkit``, ``platform`` where they are known.
         """
-        for row in self._rows:
+        known = set(names)
+        for row in _candidates(self.document, known):
             when = row.data.get("when")
-            if isinstance(when, dict) and not when.keys() - set(names):
+            if isinstance(when, dict) and not when.keys() - known:
                 yield read_break(row)
 
     def named(self, name: str) -> Break | None:
         """The row of this name, or None."""
-        rows = (row for row in self._rows if row.data.get("id") == name)
-        row = next(rows, None)
+        row = next(find_rows(self.document, "break", "id", name), None)
         return read_break(row) if row else None
+
+
+def _candidates(document: Document, known: set[str]) -> Iterator[Row]:
+    """The rows that may be about known things, judged by their text where it is at hand."""
+    data = document.data
+    if not isinstance(data, LineData):
+        yield from document.rows("break")
+        return
+    for index, line in enumerate(data.lines("break")):
+        when = _WHEN.search(line)
+        if when is None or not set(_KEY.findall(when[1])) - known:
+            yield Row(document, "break", index, data.row("break", index))
 
 
 def read_break(row: Row) -> Break:
@@ -133,4 +150,4 @@ def _without_platform(row: Row) -> Mapping[str, SpecifierSet]:
     if not isinstance(when, dict):
         raise row.error("when", "expected a specifier for each condition")
     rest = {name: text for name, text in when.items() if name != "platform"}
-    return read_specifiers(type(row)(row.document, row.array, row.index, {"when": rest}), "when")
+    return read_specifiers(Row(row.document, row.array, row.index, {"when": rest}), "when")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.facts.versions import CudaVersion
+from envguard.matrix.lines import find_rows
 from envguard.matrix.package_rows import file_provenance
 from envguard.matrix.packages import PackageTable
 from envguard.matrix.rows import Provenance
@@ -58,7 +59,6 @@ class DeepspeedTable:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.packages = PackageTable(document)
-        self._rows = tuple(document.rows("release"))
         self._always = {
             row.integer("major"): frozenset(row.values("minors", CudaVersion.parse))
             for row in document.rows("mixing")
@@ -67,19 +67,18 @@ class DeepspeedTable:
     @property
     def releases(self) -> tuple[DeepspeedRelease, ...]:
         """Every release, oldest first."""
-        return tuple(self._read(row) for row in self._rows)
+        return tuple(self._read(row) for row in self.document.rows("release"))
 
     def release(self, version: Version) -> DeepspeedRelease | None:
         """The row of a release; None when it has none."""
-        text = version.public
-        rows = (row for row in self._rows if row.data.get("version") == text)
-        row = next(rows, None)
+        row = next(find_rows(self.document, "release", "version", version.public), None)
         return self._read(row) if row else None
 
     def newest_before(self, version: Version) -> DeepspeedRelease | None:
         """The newest release that is not above a version; None below the first."""
         wanted = Version(version.public)
-        older = [row for row in self._rows if row.value("version", Version) <= wanted]
+        rows = self.document.rows("release")
+        older = [row for row in rows if row.value("version", Version) <= wanted]
         return self._read(older[-1]) if older else None
 
     def _read(self, row: Row) -> DeepspeedRelease:

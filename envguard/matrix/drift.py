@@ -141,7 +141,8 @@ def _python_tag(wheel: str) -> str:
     if abi == "abi3":
         return f"{python}-abi3"
     python = "py3" if python == "py2.py3" else python
-    return abi if abi.startswith(python) else python
+    # cp313t is an interpreter of its own, cp37m was the only one of its time.
+    return abi.removesuffix("m") if abi.startswith(python) else python
 
 
 def missing_releases(table: PackageTable, versions: Iterable[Version]) -> Iterator[Drift]:

@@ -73,17 +73,22 @@ class Matrix:
         place = folder if folder is not None else _find_tables()
         return cls(place, _read_manifest(load_document(place, "manifest.toml")))
 
-    def document(self, name: str) -> Document:
+    def document(self, name: str, *, by_line: bool = False) -> Document:
         """One table file, decoded; read once.
 
         Args:
             name: File name, e.g. ``torch.toml`` or ``packages/xformers.toml``.
+            by_line: Decode its rows when they are asked for.
 
         Raises:
             MatrixError: The file is missing, unreadable or not TOML.
         """
         found = self._documents.get(name)
-        if found is None:
+        if found is None and by_line:
+            from envguard.matrix.lines import decode_lines  # loaded with the first such table
+
+            found = self._documents[name] = load_document(self.folder, name, decode_lines)
+        elif found is None:
             found = self._documents[name] = load_document(self.folder, name)
         return found
 
@@ -148,14 +153,14 @@ class Matrix:
         """DeepSpeed releases."""
         from envguard.matrix.deepspeed import DeepspeedTable  # loaded with its table
 
-        return DeepspeedTable(self.document("deepspeed.toml"))
+        return DeepspeedTable(self.document("deepspeed.toml", by_line=True))
 
     @cached_property
     def breaks(self) -> BreakTable:
         """Combinations that are known to break."""
         from envguard.matrix.breaks import BreakTable  # loaded with its table
 
-        return BreakTable(self.document("breaks.toml"))
+        return BreakTable(self.document("breaks.toml", by_line=True))
 
     @cached_property
     def codes(self) -> CodeTable:
@@ -192,7 +197,7 @@ class Matrix:
 
         if name == "deepspeed":
             return self.deepspeed.packages
-        return PackageTable(self.document(f"packages/{name}.toml"))
+        return PackageTable(self.document(f"packages/{name}.toml", by_line=True))
 
     @cached_property
     def uv(self) -> UvTable:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.errors import MatrixError
+from envguard.matrix.lines import find_rows
 from envguard.matrix.package_rows import (
     Coverage,
     PackageRange,
@@ -43,25 +44,30 @@ class PackageTable:
             self.coverage = Coverage(_scalar(document, "releases"))
         except ValueError as err:
             raise MatrixError(f"{document.name}: releases: {err}") from err
-        self._rows = tuple(document.rows("release"))
-        self._read: dict[int, PackageRelease] = {}
+        if "release" not in document.data:
+            raise MatrixError(f"{document.name}: release: expected an array of rows")
+        self._all: tuple[PackageRelease, ...] | None = None
+        self._by_text: dict[str, PackageRelease | None] = {}
         self._ranges: tuple[PackageRange, ...] | None = None
 
     @property
     def releases(self) -> tuple[PackageRelease, ...]:
         """Every release that has a row, oldest first."""
-        return tuple(self._release(position) for position in range(len(self._rows)))
+        if self._all is None:
+            self._all = tuple(read_release(row) for row in self.document.rows("release"))
+        return self._all
 
     def release(self, version: Version) -> PackageRelease | None:
         """The row of exactly this release; a local label does not matter. None without one."""
         text = version.public
-        for position, row in enumerate(self._rows):
-            if row.data.get("version") == text:
-                return self._release(position)
-        wanted = Version(text)
-        found = (i for i, row in enumerate(self._rows) if row.value("version", Version) == wanted)
-        position = next(found, -1)
-        return self._release(position) if position >= 0 else None
+        if text not in self._by_text:
+            row = next(find_rows(self.document, "release", "version", text), None)
+            # 0.5 and 0.5.0 are one release.
+            self._by_text[text] = read_release(row) if row else self._equal_to(Version(text))
+        return self._by_text[text]
+
+    def _equal_to(self, version: Version) -> PackageRelease | None:
+        return next((release for release in self.releases if release.version == version), None)
 
     def release_like(self, version: Version) -> PackageRelease | None:
         """The row that also stands for a release without one of its own.
@@ -75,16 +81,12 @@ class PackageTable:
         if parts is None:
             return None
         wanted = Version(version.public)
-        versions = [row.value("version", Version) for row in self._rows]
         if parts:
-            same = (
-                i for i, v in enumerate(versions) if v.release[:parts] == wanted.release[:parts]
-            )
-            position = next(same, -1)
-        else:
-            older = [i for i, v in enumerate(versions) if v < wanted]
-            position = older[-1] if older and older[-1] + 1 < len(versions) else -1
-        return self._release(position) if position >= 0 else None
+            series = wanted.release[:parts]
+            same = (r for r in self.releases if r.version.release[:parts] == series)
+            return next(same, None)
+        older = [r for r in self.releases if r.version < wanted]
+        return older[-1] if older and older[-1] is not self.releases[-1] else None
 
     def ranges(self, version: Version | None = None) -> tuple[PackageRange, ...]:
         """What is said about ranges of releases, in table order.
@@ -104,9 +106,7 @@ class PackageTable:
         """The build matrix of a release's wheels; None when not recorded."""
         if "prebuilt" not in self.document.data:
             return None
-        text = version.public
-        rows = (row for row in self.document.rows("prebuilt") if row.data.get("version") == text)
-        row = next(rows, None)
+        row = next(find_rows(self.document, "prebuilt", "version", version.public), None)
         return read_prebuilt(row) if row else None
 
     def has_seen_wheel(self, version: Version, torch: Version, cuda_major: int | None) -> bool:
@@ -134,12 +134,6 @@ class PackageTable:
             if bound and not release.is_yanked and bound.contains(public, prereleases=True):
                 admitting.append(release)
         return tuple(admitting)
-
-    def _release(self, position: int) -> PackageRelease:
-        found = self._read.get(position)
-        if found is None:
-            found = self._read[position] = read_release(self._rows[position])
-        return found
 
 
 def rows_of(document: Document, array: str) -> tuple[Row, ...]:

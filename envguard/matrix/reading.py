@@ -234,12 +234,17 @@ def _problem(value: object, wanted: str, *, is_missing: bool) -> str:
     return "is missing" if is_missing else f"expected {wanted}, found {value!r:.60}"
 
 
-def load_document(folder: Traversable, name: str) -> Document:
+def load_document(
+    folder: Traversable,
+    name: str,
+    decode: Callable[[str, str], Mapping[str, object]] | None = None,
+) -> Document:
     """Read one table file.
 
     Args:
         folder: Where the tables lie.
         name: File name, e.g. ``torch.toml``.
+        decode: Decodes the text of the named file; None decodes all of it as TOML.
 
     Raises:
         MatrixError: The file is missing, unreadable or not TOML.
@@ -248,7 +253,7 @@ def load_document(folder: Traversable, name: str) -> Document:
 
     try:
         text = (folder / name).read_bytes().decode("utf-8")
-        data = tomllib.loads(text)
+        data = tomllib.loads(text) if decode is None else decode(text, name)
     except OSError as err:
         raise MatrixError(f"{name}: cannot be read: {err.strerror or err}") from err
     except UnicodeDecodeError as err:

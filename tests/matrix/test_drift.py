@@ -111,6 +111,11 @@ def test_another_set_of_wheels_is_drift() -> None:
     assert found == [("pythons", "cp310 cp311 cp313t", "cp310 cp311 cp39-abi3")]
 
 
+def test_the_old_memory_flag_of_a_tag_is_none() -> None:
+    wheels = (*PUBLISHED.wheels, "demo-1.2.0-cp310-cp310m-manylinux1_x86_64.whl")
+    assert drift(replace(PUBLISHED, wheels=wheels)) == []
+
+
 def test_a_withdrawn_release_and_another_date_are_drift() -> None:
     found = drift(replace(PUBLISHED, is_yanked=True, released="2026-01-06"))
     assert found == [("released", "2026-01-05", "2026-01-06"), ("yanked", "False", "True")]
