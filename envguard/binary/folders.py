@@ -76,11 +76,10 @@ def find_compiled(
             return
         held = memory.recall(current) if memory else None
         if held is None:
-            held = _read_folder(current, gaps, with_foreign=with_foreign)
-        if memory and held is not None:
+            time_ns = _settled_time_ns(current) if memory else 0
+            held = _read_folder(current, time_ns, gaps, with_foreign=with_foreign)
+        if memory:
             memory.now[current] = held
-        if held is None:
-            continue
         for name in held.files:
             path = f"{current}/{name}"
             yield FoundFile(path, path[len(root) :].lstrip("/"))
@@ -132,18 +131,24 @@ class FolderMemory:
         return Held(*entry) if unchanged else None
 
 
-def _read_folder(folder: str, gaps: list[Gap], *, with_foreign: bool) -> Held | None:
+def _settled_time_ns(folder: str) -> int:
     try:
-        time_ns = os.stat(folder).st_mtime_ns  # noqa: PTH116 - a text path
-        is_settled = time.time_ns() - time_ns > _SETTLED_NS
-        held = Held(time_ns if is_settled else 0, [], [], [])
+        found = os.stat(folder).st_mtime_ns  # noqa: PTH116 - a text path
+    except OSError:
+        return 0
+    return found if time.time_ns() - found > _SETTLED_NS else 0
+
+
+def _read_folder(folder: str, time_ns: int, gaps: list[Gap], *, with_foreign: bool) -> Held:
+    held = Held(time_ns, [], [], [])
+    try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 _sort(entry, held, with_foreign=with_foreign)
     except OSError as err:
         reason = GapReason.FORBIDDEN if isinstance(err, PermissionError) else GapReason.UNREADABLE
         gaps.append(Gap(f"files in {folder}", reason, PROBE, err.strerror or str(err)))
-        return None
+        return Held(0, [], [], [])
     return held
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from envguard.binary.imports import Import
 
-_MOST_FILES, _MOST_PARSED = 20_000, 300
+_MOST_FILES, _MOST_PARSED = 20_000, 150
 _MOST_BYTES = 4 * 1024 * 1024
 _NOT_LOADED = frozenset({"__pycache__", "tests", "test", "testing", "benchmarks", "examples"})
 
@@ -46,10 +46,15 @@ def find_loading(site: str, packages: Iterable[str], module: str) -> Place:
         names are put together at run time.
     """
     names, dotted = tuple(packages), _dotted(site, module)
-    place = _Walk(site, dotted).place(names)
-    if place is None:
-        place = _named_anywhere(site, names, dotted)
-    return place or Place(Loading.UNKNOWN)
+    statements = list(_statements(site, names, dotted))
+    plain = [s for s in statements if not s.context.is_guarded]
+    if any(not statement.context.is_deferred for statement in plain):
+        place = _Walk(site, dotted).place(names)
+        if place is not None:
+            return place
+    if plain:
+        return Place(Loading.LAZY, plain[0].line)
+    return Place(Loading.GUARDED, statements[0].line) if statements else Place(Loading.UNKNOWN)
 
 
 def _dotted(site: str, module: str) -> str:
@@ -119,20 +124,15 @@ def _parse(site: str, path: str, dotted: str) -> Iterator[Import]:
     return imports_of(_text(path), dotted, is_package=is_package, label=label)
 
 
-def _named_anywhere(site: str, packages: tuple[str, ...], goal: str) -> Place | None:
-    """A statement in any file of the packages that loads the module, an unguarded one first."""
-    stem, guarded = goal.rpartition(".")[2].encode(), None
+def _statements(site: str, packages: tuple[str, ...], goal: str) -> Iterator[Import]:
+    """Every statement that loads a module, in any file of the packages."""
+    stem = goal.rpartition(".")[2].encode()
     for package in packages:
         for path in _python_files(f"{site}/{package}"):
-            if stem not in _text(path):
-                continue
-            dotted = path.removeprefix(f"{site}/").removesuffix(".py").removesuffix("/__init__")
-            for statement in _parse(site, path, dotted.replace("/", ".")):
-                if statement.loads(goal) and not statement.context.is_guarded:
-                    return Place(Loading.LAZY, statement.line)
-                if statement.loads(goal):
-                    guarded = guarded or Place(Loading.GUARDED, statement.line)
-    return guarded
+            if stem in _text(path):
+                dotted = path.removeprefix(f"{site}/").removesuffix(".py").removesuffix("/__init__")
+                statements = _parse(site, path, dotted.replace("/", "."))
+                yield from (s for s in statements if s.loads(goal))
 
 
 def _python_files(package: str) -> Iterator[str]:
