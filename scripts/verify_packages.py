@@ -10,61 +10,15 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from envguard.errors import NetworkError, ToolError
+from envguard.errors import ToolError
 from envguard.fetch.registry import Registry
-from envguard.matrix.drift import compare_release, missing_releases
+from envguard.fetch.tables import verify_table
 from envguard.matrix.loader import Matrix
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from envguard.matrix.package_rows import PackageRelease
-    from envguard.matrix.packages import PackageTable
-
 _NEWEST = 3
-
-
-def verify_table(table: PackageTable, registry: Registry, newest: int | None) -> Iterator[str]:
-    """One line for each drift or trouble.
-
-    Args:
-        table: The table.
-        registry: What is asked.
-        newest: How many of the newest releases to read; None for all.
-    """
-    try:
-        yield from map(str, missing_releases(table, registry.versions(table.name)))
-    except NetworkError as err:
-        yield f"{table.document.name}: not read: {err.message}"
-        return
-    releases = () if table.is_source_only else table.releases
-    for release in releases[-newest:] if newest else releases:
-        try:
-            published = registry.release(table.name, release.version, python_for(release))
-        except NetworkError as err:
-            yield f"{table.document.name}: {release.version}: not read: {err.message}"
-            continue
-        yield from map(str, compare_release(table, release, published))
-
-
-def python_for(release: PackageRelease) -> str:
-    """The oldest Python that a release has a wheel for, as its row says; 3.12 without a word."""
-    minors = [
-        int(tag.removeprefix("cp3").removesuffix("-abi3"))
-        for tag in release.pythons
-        if tag.startswith("cp3") and not tag.endswith("t")
-    ]
-    if minors:
-        return f"3.{min(minors)}"
-    bound = release.python
-    if bound is None:
-        return "3.12"
-    admitted = (f"3.{minor}" for minor in range(7, 20))
-    return next((python for python in admitted if bound.contains(f"{python}.20")), "3.12")
 
 
 def main(arguments: list[str] | None = None) -> int:

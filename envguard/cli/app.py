@@ -29,6 +29,7 @@ COMMANDS = {
     "run": "envguard.cli.run",
     "diagnose": "envguard.cli.diagnose",
     "explain": "envguard.cli.explain",
+    "matrix": "envguard.cli.matrix",
     "plan": "envguard.cli.plan",
 }
 

@@ -136,6 +136,27 @@ class Web:
             self.cache.keep_page(key, CachedPage(page.url, etag, page.text))
         return page
 
+    def content(self, url: str, limit_bytes: int) -> bytes:
+        """Download a file; nothing of it is kept.
+
+        Args:
+            url: Its address.
+            limit_bytes: The most that is read.
+
+        Raises:
+            NetworkError: No answer, a broken one, or one that is larger.
+        """
+        if self.is_offline:
+            raise NetworkError(f"offline: {redact(url)} cannot be asked for")
+        body = bytearray()
+        with self._open("GET", url, {"Accept-Encoding": "identity"}) as answer:
+            _check_status(answer, url)
+            for part in _parts(answer, url, self.timeouts.page_s):
+                body += part
+                if len(body) > limit_bytes:
+                    raise NetworkError(f"{redact(url)}: larger than {limit_bytes} bytes")
+        return bytes(body)
+
     def file(self, url: str) -> RemoteFile | None:
         """Ask whether a file is there.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +30,47 @@ def table_text(
         colours: First word of a cell -> its colour.
         wrapping: How many of the last columns give way first where the width does not do.
     """
+    if _least_width(columns, rows, wrapping) > style.width:
+        return _blocks(columns, rows, style)
+    return _table(columns, rows, style, colours or {}, wrapping)
+
+
+def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]], wrapping: int) -> int:
+    """The width below which a cell would be cut: key columns whole, the others by words."""
+    first_wrapping = len(columns) - wrapping
+    widths = (
+        max(
+            len(part)
+            for row in (columns, *rows)
+            for part in ([row[number]] if number < first_wrapping else row[number].split() or [""])
+        )
+        for number in range(len(columns))
+    )
+    return sum(width + _GAP for width in widths) - _GAP
+
+
+def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], style: Style) -> str:
+    """One cell a line, where the screen is too narrow for columns; empty cells are left out."""
+    label = max(len(column) for column in columns) + _GAP
+    lines = []
+    for row in rows:
+        lines.append(style.paint(row[0], "bold"))
+        for heading, cell in zip(columns[1:], row[1:], strict=True):
+            if cell not in {"", "-"}:
+                first = f"  {heading:<{label}}"
+                lines += textwrap.wrap(
+                    cell, style.width, initial_indent=first, subsequent_indent=" " * len(first)
+                )
+    return "\n".join(lines) + "\n"
+
+
+def _table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    style: Style,
+    colours: Mapping[str, str],
+    wrapping: int,
+) -> str:
     import io
 
     from rich.console import Console
@@ -41,7 +83,7 @@ def table_text(
         is_key = number < len(columns) - wrapping
         table.add_column(Text(heading), no_wrap=is_key, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell, style=_colour(cell, colours or {})) for cell in row))
+        table.add_row(*(Text(cell, style=_colour(cell, colours)) for cell in row))
     screen = Console(
         file=io.StringIO(),
         width=style.width,
