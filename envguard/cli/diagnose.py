@@ -74,6 +74,7 @@ def diagnose(
         phase=phase or (parse_phase(record.phase) if record else None),
         phase_origin=record.phase_origin if record and phase is None else "--phase",
         memory=record.memory if record else None,
+        command=record.command if record else (),
         notes=(*found.notes, *_notes_of(record)),
         torch_index=torch_index,
     )

@@ -30,6 +30,7 @@ class Case:
         ranks: Ranks on this node; None when not known.
         exit_code: As the user stated it.
         memory: What the samples of a supervised run come to; None without them.
+        command: The command that ran; empty when not known.
         checked: What the checks say about the environment.
     """
 
@@ -42,6 +43,7 @@ class Case:
     exit_code: int | None = None
     checked: tuple[Finding, ...] = ()
     memory: RunMemory | None = None
+    command: tuple[str, ...] = ()
 
     @property
     def table(self) -> SignalsTable:
@@ -79,6 +81,7 @@ def make_case(
     phase: Phase | None,
     phase_origin: str = "--phase",
     memory: RunMemory | None = None,
+    command: tuple[str, ...] = (),
 ) -> Case:
     """Derive the deaths, the phase and the number of ranks from the log."""
     workers = len(memory.workers()) if memory is not None else 0
@@ -90,6 +93,7 @@ def make_case(
         seen=find_phase(log, phase, origin=phase_origin),
         ranks=count_ranks(log) or workers or None,
         memory=memory,
+        command=command,
         exit_code=exit_code,
         checked=checked,
     )

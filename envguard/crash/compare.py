@@ -49,7 +49,7 @@ def _differences(old: RunRecord, new: RunRecord) -> Iterator[str]:
     yield from _of_maps("", old.files, new.files, is_hash=True)
     yield from _of_maps("", _distributions(old.facts), _distributions(new.facts))
     yield from _of_maps("", _machine(old.facts), _machine(new.facts))
-    yield from _of_maps("variable ", old.variables, new.variables)
+    yield from _of_maps("variable ", _steady(old.variables), _steady(new.variables))
 
 
 def _of_maps(
@@ -59,10 +59,26 @@ def _of_maps(
         before, after = old.get(name), new.get(name)
         if before == after:
             continue
-        if is_hash and before and after:
-            yield f"{name} was edited"
+        if is_hash:
+            how = "was edited" if before and after else ("is new" if after else "is not named now")
+            yield f"{name} {how}"
         else:
             yield f"{what}{name}: {before or '(none)'} -> {after or '(none)'}"
+
+
+# Variables that differ from run to run without meaning anything.
+_OF_EACH_RUN = (
+    "SLURM_JOB",
+    "SLURM_STEP",
+    "SLURM_TASK",
+    "SLURM_SRUN",
+    "SLURM_LAUNCH",
+    "MASTER_PORT",
+)
+
+
+def _steady(variables: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in variables.items() if not k.startswith(_OF_EACH_RUN)}
 
 
 def _distributions(facts: Facts) -> dict[str, str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.checks.context import CheckOptions
 from envguard.crash.case import Case, make_case
 from envguard.crash.rules import CAUSE_ORDER, RULES
+from envguard.crash.summary import crash_summary
 from envguard.crash.suspects import suspect_causes
 from envguard.crash.together import join_findings
 from envguard.facts.findings import Finding, Status
@@ -31,6 +31,7 @@ def diagnose(
     phase: Phase | None = None,
     phase_origin: str = "--phase",
     memory: RunMemory | None = None,
+    command: tuple[str, ...] = (),
     notes: tuple[str, ...] = (),
     torch_index: str,
 ) -> Report:
@@ -47,6 +48,7 @@ def diagnose(
         phase: What it was doing.
         phase_origin: Who says so.
         memory: What the samples of a supervised run come to.
+        command: The command that ran, for experiments.
         notes: Remarks on how the facts came together.
         torch_index: Template of the PyTorch index.
     """
@@ -62,6 +64,7 @@ def diagnose(
         phase=phase,
         phase_origin=phase_origin,
         memory=memory,
+        command=command,
     )
     found = tuple(dict.fromkeys(finding for rule in RULES for finding in rule(case)))
     joined = join_findings(case, found)
@@ -115,29 +118,3 @@ def _clean(case: Case) -> Finding:
         title="the log shows nothing wrong",
         detail=f"{case.log.lines} lines were searched.",
     )
-
-
-def crash_summary(case: Case) -> dict[str, object]:
-    """The ``crash`` member of the report: ending, phase, ranks, the last lines."""
-    death = case.death
-    return {
-        "ending": death.ending.text if death else None,
-        "signal": death.ending.name or None if death else None,
-        "stated_by": death.source if death else None,
-        "rank": death.rank if death else None,
-        "phase": case.phase.value if case.phase else None,
-        "phase_from": case.seen.origin or None,
-        "ranks": case.ranks,
-        "log": {
-            "name": case.log.name,
-            "lines": case.log.lines,
-            "bytes": case.log.size,
-            "ends_mid_line": case.log.ends_mid_line,
-            "tail": [{"line": line, "text": text} for line, text in case.log.tail],
-        },
-    }
-
-
-def with_notes(report: Report, *notes: str) -> Report:
-    """A copy with further remarks."""
-    return replace(report, notes=(*report.notes, *notes))

@@ -77,31 +77,20 @@ def run_command(
     watcher.finish()
     report = None
     if ended.status:
-        report = _diagnosis(watcher, ended, facts, matrix, root, writer.folder, torch_index)
+        report = diagnose(
+            watcher.scanner.finish("output"),
+            facts,
+            matrix,
+            exit_code=ended.returncode,
+            phase=watcher.phase,
+            phase_origin=watcher.phase_origin,
+            memory=watcher.memory,
+            command=tuple(command),
+            notes=changes_since(root, writer.folder),
+            torch_index=torch_index,
+        )
     writer.end(_end_document(ended, seconds, watcher, report))
     return RunOutcome(ended, writer.folder, seconds, watcher.memory, report)
-
-
-def _diagnosis(
-    watcher: RunWatcher,
-    ended: Ended,
-    facts: Facts,
-    matrix: Matrix,
-    root: Path,
-    folder: Path,
-    torch_index: str,
-) -> Report:
-    return diagnose(
-        watcher.scanner.finish("output"),
-        facts,
-        matrix,
-        exit_code=ended.returncode,
-        phase=watcher.phase,
-        phase_origin=watcher.phase_origin,
-        memory=watcher.memory,
-        notes=changes_since(root, folder),
-        torch_index=torch_index,
-    )
 
 
 def changes_since(root: Path, folder: Path) -> tuple[str, ...]:

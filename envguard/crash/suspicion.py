@@ -33,6 +33,13 @@ class Suspicion:
     ids: tuple[str, ...] = ()
 
 
+def _whole(command: tuple[str, ...], case: Case) -> tuple[str, ...]:
+    """A command that goes before another, with the other: the run's own where it is known."""
+    if command[:1] == ("env",) or command[-1:] == ("--",):
+        return (*command, *(case.command or ("CMD",)))
+    return command
+
+
 def suspicion_finding(case: Case, suspicion: Suspicion) -> Finding:
     """The finding of a hypothesis; its remedy is the experiment."""
     said = f"For it: {suspicion.speaks}."
@@ -40,5 +47,6 @@ def suspicion_finding(case: Case, suspicion: Suspicion) -> Finding:
         said += f" Against it: {suspicion.against}."
     hits = case.hits(*suspicion.ids)
     found = make_finding(case, suspicion.outcome, Status.UNKNOWN, hits, detail=said)
-    remedy = Remedy(f"to find out, {suspicion.experiment}", suspicion.command)
+    command = _whole(suspicion.command, case)
+    remedy = Remedy(f"to find out, {suspicion.experiment}", command)
     return replace(found, title=f"maybe: {found.title}", detail=said, remedy=remedy)

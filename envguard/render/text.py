@@ -37,6 +37,8 @@ _INDENT = " " * 8
 
 def render_text(report: Report, style: Style) -> str:
     """Render a report for a terminal."""
+    if "crash" in report.extra:
+        return _crash_text(report, style)
     lines = [_headline(report, style)]
     if style.is_quiet:
         return lines[0] + "\n"
@@ -61,6 +63,12 @@ def render_text(report: Report, style: Style) -> str:
     footer = f"matrix {report.matrix_version}; `envguard explain CODE` tells more"
     lines.extend(["", style.paint(footer, "dim")])
     return "\n".join(lines) + "\n"
+
+
+def _crash_text(report: Report, style: Style) -> str:
+    from envguard.render.crash import crash_lines  # only for diagnoses
+
+    return "\n".join(crash_lines(report, style)) + "\n"
 
 
 def _plan_lines(report: Report, style: Style) -> Iterator[str]:
