@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from envguard.backend import Candidate, Rejected
-from envguard.errors import EnvguardError, NetworkError, NoBuildError, ToolError
-from envguard.lock.companions import (
-    companion_constraints,
-    expected_companions,
-    released_with,
-    torch_family,
-)
-from envguard.lock.failures import UnsolvableError, refusal_error
+from envguard.errors import EnvguardError, NetworkError
+from envguard.lock.bounds import MatrixBound
+from envguard.lock.companions import released_with
+from envguard.lock.existence import absent_from_index
+from envguard.lock.failures import NoCandidateError, UnsolvableError, refusal_error
 from envguard.lock.index import is_same_index, strip_credentials
 from envguard.lock.pins import Pin
-from envguard.lock.resolve import Problem, resolve
+from envguard.lock.prebuilt import nearest_wheel
+from envguard.lock.prebuilt_rows import WheelMatrix
+from envguard.lock.prepare import Prepared, make_problem, prepare_build
+from envguard.lock.project import Problem
+from envguard.lock.trial import TORCH, Means, check_labels, resolve_and_repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
     from envguard.lock.request import LockRequest
-    from envguard.lock.runner import Uv
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import TorchBuildRow
 
 MAX_TRIES = 8
-TORCH = canonicalize_name("torch")
 _SHOWN_REASONS = 3
 
 
@@ -45,52 +43,83 @@ class Resolved:
         candidate: The build.
         pins: All packages by name.
         failed: The better builds that did not, each with the reason.
+        bounds: What the matrix added and the pins are subject to.
+        notes: Remarks for the reader.
     """
 
     candidate: Candidate
     pins: tuple[Pin, ...]
     failed: tuple[Rejected, ...]
+    bounds: tuple[MatrixBound, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def first_that_resolves(
-    candidates: Iterable[Candidate],
-    request: LockRequest,
-    matrix: Matrix,
-    uv: Uv,
-    timeout_s: float,
+    candidates: Iterable[Candidate], request: LockRequest, means: Means
 ) -> Resolved:
     """Resolve the request with one build after the other.
 
     Args:
         candidates: Best first.
         request: What is asked.
-        matrix: The tables.
-        uv: The resolver.
-        timeout_s: Limit for each run of uv.
+        means: What it takes.
 
     Raises:
-        NoBuildError: None resolves, or the reason has nothing to do with torch.
+        NoCandidateError: None resolves; it holds the reasons.
+        NoBuildError: The reason has nothing to do with torch.
         NetworkError: An index cannot be read.
         ToolError: uv failed.
     """
     failed: list[Rejected] = []
     attempts: list[_Attempt] = []
+    lacking: list[Prepared] = []
     for candidate in candidates:
-        problem = make_problem(candidate.build, request, matrix)
-        if reason := _ruled_out(candidate.build, problem, attempts, matrix):
-            failed.append(Rejected(candidate.build, (reason,)))
+        build = candidate.build
+        problem = make_problem(build, request, means.matrix)
+        if reason := _ruled_out(build, problem, attempts, means.matrix):
+            failed.append(Rejected(build, (reason,)))
             continue
         if sum(attempt.is_conflict for attempt in attempts) == MAX_TRIES:
             break
+        means.say(f"trying torch {build.label}")
+        # For a build whose publication is established, the resolver's own reading of the page
+        # is the proof; asking before would be asking twice.
+        if not build.is_verified and (
+            reason := absent_from_index(build, request, means.releases.web)
+        ):
+            failed.append(Rejected(build, (reason,)))
+            continue
+        prepared = prepare_build(build, request, means.matrix, means.releases)
+        if prepared.against:
+            failed.append(Rejected(build, (prepared.against,)))
+            lacking.extend([prepared] if prepared.missing else [])
+            continue
         try:
-            pins = _resolve_either_way(problem, request, uv, timeout_s)
+            pins, prepared = resolve_and_repair(prepared, request, means)
         except UnsolvableError as err:
             attempts.append(_Attempt(problem, _checked(err, problem)))
-            failed.append(Rejected(candidate.build, (attempts[-1].reason,)))
+            failed.append(Rejected(build, (attempts[-1].reason,)))
         else:
-            check_labels(pins, candidate.build)
-            return Resolved(candidate, pins, tuple(failed))
+            check_labels(pins, build)
+            return _resolved(candidate, pins, failed, prepared)
+    if lacking and len(lacking) == len(failed):
+        raise no_wheel_error(lacking, failed, request, means)
     raise _nothing_resolves(failed, attempts)
+
+
+def _resolved(
+    candidate: Candidate, pins: tuple[Pin, ...], failed: list[Rejected], prepared: Prepared
+) -> Resolved:
+    names = {str(pin.name) for pin in pins}
+    bounds = (item for item in prepared.bounds if item.name in names)
+    unique = {str(item.requirement): item for item in bounds}
+    return Resolved(
+        candidate=candidate,
+        pins=pins,
+        failed=tuple(failed),
+        bounds=tuple(unique[text] for text in sorted(unique)),
+        notes=prepared.notes,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,61 +185,6 @@ def _ruled_out(
     return ""
 
 
-def _resolve_either_way(
-    problem: Problem, request: LockRequest, uv: Uv, timeout_s: float
-) -> tuple[Pin, ...]:
-    """Resolve; a mirror without a page for torch may be one page of links."""
-    try:
-        return resolve(problem, uv, timeout_s=timeout_s)
-    except UnsolvableError as err:
-        if not request.indexes.is_mirror or problem.is_flat or TORCH not in err.unknown:
-            raise
-        try:
-            return resolve(replace(problem, is_flat=True), uv, timeout_s=timeout_s)
-        except (UnsolvableError, NetworkError) as flat_err:
-            raise err from flat_err
-
-
-def make_problem(build: TorchBuildRow, request: LockRequest, matrix: Matrix) -> Problem:
-    """The resolution of a request with one torch build."""
-    indexes = request.indexes
-    return Problem(
-        requirements=(*request.requirements, Requirement(f"torch=={build.label}")),
-        constraints=request.constraints,
-        family_bounds=companion_constraints(
-            build, request, matrix, with_label=not indexes.has_backend
-        ),
-        torch_index=indexes.torch_url(build.backend),
-        target=request.target,
-        family=torch_family(matrix),
-        companions=expected_companions(build, matrix),
-        is_flat=indexes.is_flat,
-        default_index=indexes.default,
-        exclude_newer=request.exclude_newer,
-        is_offline=request.is_offline,
-    )
-
-
-def check_labels(pins: Iterable[Pin], build: TorchBuildRow) -> None:
-    """Compare what was resolved with what was chosen.
-
-    Raises:
-        ToolError: torch is not the chosen build, or torchvision or torchaudio is one for
-            another backend.
-    """
-    backend = build.backend.label
-    by_name = {pin.name: pin.version for pin in pins}
-    torch = by_name.get(TORCH)
-    if torch is None or torch.public != str(build.version):
-        raise ToolError(f"uv resolved torch {torch}, expected {build.label}")
-    for name in ("torch", "torchvision", "torchaudio"):
-        version = by_name.get(canonicalize_name(name))
-        if version is None or version.local == backend:
-            continue
-        if version.local is not None or (build.has_label and name == "torch"):
-            raise ToolError(f"uv resolved {name} {version}, which is no build for {backend}")
-
-
 def first_reasons(rejected: Iterable[Rejected]) -> str:
     """A few different reasons, each with its build; the nearest misses first."""
     shown: dict[str, str] = {}
@@ -226,8 +200,38 @@ def _nothing_resolves(failed: list[Rejected], attempts: list[_Attempt]) -> Envgu
         if refused := next((err.refused for err in errors if err.refused), ""):
             return refusal_error(refused)
         return NetworkError(attempts[0].reason, hint="check the address of the torch index")
-    return NoBuildError(
-        f"none of the {len(attempts)} builds tried can be resolved with the request: "
+    tried = len({item.build for item in failed})
+    return NoCandidateError(
+        f"none of the {tried} builds that serve the machines can be resolved with the request: "
         f"{first_reasons(failed)}",
         hint="loosen the bounds of the packages named",
+        failed=tuple(failed),
+    )
+
+
+def no_wheel_error(
+    lacking: list[Prepared], failed: list[Rejected], request: LockRequest, means: Means
+) -> NoCandidateError:
+    """The definite no where an extension has no prebuilt wheel, with the nearest that has one."""
+    best = lacking[0]
+    nearest = [
+        found
+        for name in best.missing
+        if (wheels := WheelMatrix.of(means.matrix.packages(name)))
+        and (
+            found := nearest_wheel(
+                wheels,
+                request.bounds_on(canonicalize_name(name)),
+                best.build,
+                request.target,
+                means.releases,
+            )
+        )
+    ]
+    words = f"; the nearest is {' and '.join(nearest)}" if nearest else ""
+    hint = f"--allow-build builds {' and '.join(best.missing)} on the machine"
+    return NoCandidateError(
+        f"{best.against}{words}",
+        hint=hint if not request.allow_build else "loosen the bounds on torch",
+        failed=tuple(failed),
     )

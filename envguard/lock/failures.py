@@ -10,6 +10,8 @@ from envguard.lock.index import redact
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
+    from envguard.backend import Rejected
+
 PROJECT = "envguard-lock"
 
 
@@ -39,6 +41,18 @@ class UnsolvableError(NoBuildError):
         self.unknown = unknown
         self.lacking = lacking
         self.refused = refused
+
+
+class NoCandidateError(NoBuildError):
+    """No torch build can be locked.
+
+    Args:
+        failed: The builds, each with the reasons against it.
+    """
+
+    def __init__(self, message: str, hint: str = "", failed: tuple[Rejected, ...] = ()) -> None:
+        super().__init__(message, hint)
+        self.failed = failed
 
 
 def refusal_error(url: str, status: str = "403 Forbidden") -> NetworkError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _LISTED = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?==(?P<version>[^\s;\\]+)")
+_DIRECT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])? @ (?P<url>[^\s;\\]+)")
 _FROM = re.compile(r"\s+# from (?P<index>\S+)")
 _MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_")
 _LEGACY_MANYLINUX = {"manylinux1_": "2.5", "manylinux2010_": "2.12", "manylinux2014_": "2.17"}
@@ -59,7 +60,8 @@ class Pin:
         name: Normalised name.
         version: With its local label, if any.
         marker: Condition on installing it; empty for none.
-        index_url: The index that it comes from, without credentials.
+        index_url: The index that it comes from, without credentials; empty for a file that was
+            asked for by its address.
         artifacts: The wheels that run on the target, or the source distribution where there is
             no wheel.
     """
@@ -80,12 +82,15 @@ class Listed:
         version: With its local label.
         index_url: Where uv took it from, without credentials; empty when it did not say.
         parents: What asks for it.
+        is_direct: It was asked for by the address of its wheel, and the version is the one in
+            the wheel's name.
     """
 
     name: NormalizedName
     version: Version
     index_url: str
     parents: frozenset[str]
+    is_direct: bool = False
 
 
 def parse_listing(text: str) -> tuple[Listed, ...]:
@@ -97,23 +102,25 @@ def parse_listing(text: str) -> tuple[Listed, ...]:
     Returns:
         The packages in the order written.
     """
-    found: list[dict[str, Any]] = []
+    found: list[Listed] = []
     for line in text.splitlines():
-        if match := _LISTED.match(line):
-            found.append({"match": match, "index": "", "parents": set()})
+        if (match := _LISTED.match(line)) or (match := _DIRECT.match(line)):
+            found.append(_listed(match))
         elif found and (match := _FROM.match(line)):
-            found[-1]["index"] = strip_credentials(match["index"])
+            found[-1] = replace(found[-1], index_url=strip_credentials(match["index"]))
         elif found and (match := _VIA.match(line)) and match["parent"]:
-            found[-1]["parents"].add(match["parent"].split()[0])
-    return tuple(
-        Listed(
-            canonicalize_name(item["match"]["name"]),
-            _parse_version(item["match"]["version"]),
-            item["index"],
-            frozenset(item["parents"]),
-        )
-        for item in found
-    )
+            parents = found[-1].parents | {match["parent"].split()[0]}
+            found[-1] = replace(found[-1], parents=parents)
+    return tuple(found)
+
+
+def _listed(match: re.Match[str]) -> Listed:
+    name, fields = canonicalize_name(match["name"]), match.groupdict()
+    if "version" in fields:
+        return Listed(name, _parse_version(match["version"]), "", frozenset())
+    file_name = unquote(urlsplit(match["url"]).path.rpartition("/")[2])
+    version = file_name.split("-")[1] if file_name.count("-") > 1 else ""
+    return Listed(name, _parse_version(version), "", frozenset(), is_direct=True)
 
 
 def parse_uv_pylock(text: str, indexes: Mapping[NormalizedName, str]) -> tuple[Pin, ...]:

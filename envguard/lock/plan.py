@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envguard.backend import Candidate, Ladder, Rejected, Wish, has_gpu_to_serve, rank_builds
-from envguard.errors import NoBuildError
 from envguard.facts.machine import Driver, Host, Machine
 from envguard.facts.versions import CPU, DriverVersion
-from envguard.lock.attempts import TORCH, Resolved, first_reasons, first_that_resolves
+from envguard.lock.attempts import Resolved, first_reasons, first_that_resolves
+from envguard.lock.bounds import MatrixBound
 from envguard.lock.companions import lacks_companion
+from envguard.lock.failures import NoCandidateError
 from envguard.lock.pins import Pin
+from envguard.lock.releases import Releases
 from envguard.lock.request import LockRequest
 from envguard.lock.resolve import TIMEOUT_S
+from envguard.lock.trial import TORCH, Means
+from envguard.lock.web import Web
 from envguard.matrix.fit import DriverGrade, grade_driver
 from envguard.matrix.rows import TorchBuildRow
 
@@ -22,6 +26,10 @@ if TYPE_CHECKING:
 
     from envguard.lock.runner import Uv
     from envguard.matrix.loader import Matrix
+
+
+def _say_nothing(_: str) -> None:
+    """Nobody waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,9 @@ class LockPlan:
         torch_index: Where it comes from, without credentials.
         pins: All packages by name.
         rejected: Builds that would have been preferred, with the reasons against each.
+        ladder: Every build that the request's bounds admit: those that serve the machines, best
+            first and with the chosen one among them, and the others with their reasons.
+        bounds: Bounds on pinned packages that come from the matrix.
         driver_exact: Oldest driver that serves every feature; None for CPU or not known.
         driver_floor: Oldest driver that works through minor-version compatibility.
         matrix_version: Data version of the matrix.
@@ -49,6 +60,8 @@ class LockPlan:
     torch_index: str
     pins: tuple[Pin, ...]
     rejected: tuple[Rejected, ...]
+    ladder: Ladder
+    bounds: tuple[MatrixBound, ...]
     driver_exact: DriverVersion | None
     driver_floor: DriverVersion | None
     matrix_version: str
@@ -66,6 +79,8 @@ def plan_lock(
     *,
     notes: tuple[str, ...] = (),
     timeout_s: float = TIMEOUT_S,
+    releases: Releases | None = None,
+    say: Callable[[str], None] = _say_nothing,
 ) -> LockPlan:
     """Choose the torch build and resolve everything around it.
 
@@ -78,9 +93,12 @@ def plan_lock(
         uv: The resolver.
         notes: Remarks to carry along.
         timeout_s: Limit for each run of uv.
+        releases: Where prebuilt wheels are looked for; None for GitHub, without a cache.
+        say: Told what is being done, for people who wait.
 
     Raises:
-        NoBuildError: No published build serves the machines, or none resolves.
+        NoCandidateError: No published build serves the machines, or none resolves.
+        NoBuildError: The request cannot be resolved with any torch.
         NetworkError: An index cannot be read.
         ToolError: uv failed.
     """
@@ -88,9 +106,19 @@ def plan_lock(
     ladder = narrow(rank_builds(wish, request.machines, matrix), request, matrix)
     if not ladder.candidates:
         raise _no_candidate(request, ladder, matrix)
-    found = first_that_resolves(ladder.candidates, request, matrix, uv, timeout_s)
-    rejected = _preferred((*ladder.rejected, *found.failed), found.candidate)
-    return _make_plan(request, found, rejected, matrix, notes)
+    releases = releases or Releases(Web(is_offline=request.is_offline))
+    means = Means(matrix, uv, releases, timeout_s, say)
+    try:
+        found = first_that_resolves(ladder.candidates, request, means)
+    except NoCandidateError as err:
+        err.failed = (*err.failed, *ladder.rejected)
+        raise
+    failed = {item.build for item in found.failed}
+    ladder = Ladder(
+        tuple(c for c in ladder.candidates if c.build not in failed),
+        (*found.failed, *ladder.rejected),
+    )
+    return _make_plan(request, found, ladder, matrix, notes)
 
 
 def make_wish(request: LockRequest) -> Wish:
@@ -142,9 +170,14 @@ def _preferred(rejected: Iterable[Rejected], chosen: Candidate) -> tuple[Rejecte
 
 
 def _remarks(
-    wish: Wish, candidate: Candidate, floor: DriverVersion | None, pins: tuple[Pin, ...]
+    request: LockRequest,
+    candidate: Candidate,
+    floor: DriverVersion | None,
+    pins: tuple[Pin, ...],
 ) -> Iterator[str]:
-    if candidate.build.backend == CPU and wish.backend is None:
+    if request.is_offline:
+        yield "offline: no index was asked, what exists is what uv's cache and the matrix know"
+    if candidate.build.backend == CPU and request.backend is None:
         yield "a CPU build is locked: there is no NVIDIA GPU among the machines"
     if candidate.grade is DriverGrade.UNKNOWN and floor is not None:
         yield f"no driver is known: the build needs driver {floor} or newer"
@@ -158,13 +191,14 @@ def _remarks(
 def _make_plan(
     request: LockRequest,
     found: Resolved,
-    rejected: tuple[Rejected, ...],
+    ladder: Ladder,
     matrix: Matrix,
     notes: tuple[str, ...],
 ) -> LockPlan:
     candidate = found.candidate
     exact, floor = _driver_floors(candidate.build, request.machines, matrix)
     torch = next(pin for pin in found.pins if pin.name == TORCH)
+    remarks = _remarks(request, candidate, floor or exact, found.pins)
     return LockPlan(
         request=request,
         build=candidate.build,
@@ -172,11 +206,13 @@ def _make_plan(
         why=candidate.why,
         torch_index=torch.index_url,
         pins=found.pins,
-        rejected=rejected,
+        rejected=_preferred(ladder.rejected, candidate),
+        ladder=ladder,
+        bounds=found.bounds,
         driver_exact=exact,
         driver_floor=floor,
         matrix_version=matrix.manifest.data_version,
-        notes=(*notes, *_remarks(make_wish(request), candidate, floor or exact, found.pins)),
+        notes=tuple(dict.fromkeys((*notes, *found.notes, *remarks))),
     )
 
 
@@ -191,17 +227,18 @@ def _driver_floors(
     return fit.exact, fit.floor
 
 
-def _no_candidate(request: LockRequest, ladder: Ladder, matrix: Matrix) -> NoBuildError:
+def _no_candidate(request: LockRequest, ladder: Ladder, matrix: Matrix) -> NoCandidateError:
     wanted = f"torch{request.torch}" if request.torch else "torch"
     label = f" for {request.backend.label}" if request.backend else ""
     newest = max(release.version for release in matrix.torch.releases)
     if not ladder.rejected:
-        return NoBuildError(
+        return NoCandidateError(
             f"no build of {wanted}{label} is published for {request.target.platform}",
             hint=f"the newest release in the matrix is {newest}",
         )
-    return NoBuildError(
-        f"no build of {wanted}{label} serves the machines and Python {request.target.python}: "
-        f"{first_reasons(ladder.rejected)}",
+    return NoCandidateError(
+        f"no build of {wanted}{label} serves the machines and Python "
+        f"{request.target.python_words}: {first_reasons(ladder.rejected)}",
         hint="state other bounds, --python-version or machines",
+        failed=ladder.rejected,
     )

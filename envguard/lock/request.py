@@ -53,16 +53,23 @@ class Target:
         platform: System and processor.
         python: Major and minor, ``3.12``.
         glibc: Oldest glibc among the machines; None when not known or off Linux.
+        is_free_threaded: The Python is the build without the GIL.
     """
 
     platform: Platform
     python: Version
     glibc: Version | None = None
+    is_free_threaded: bool = False
 
     @property
     def python_tag(self) -> str:
-        """As in wheel names: ``cp312``."""
-        return f"cp{self.python.major}{self.python.minor}"
+        """As in the ABI of wheel names: ``cp312``, ``cp313t``."""
+        return f"cp{self.python.major}{self.python.minor}{'t' if self.is_free_threaded else ''}"
+
+    @property
+    def python_words(self) -> str:
+        """For people: ``3.12``, ``3.13t``."""
+        return f"{self.python}{'t' if self.is_free_threaded else ''}"
 
     @property
     def uv_platform(self) -> str:
@@ -116,6 +123,8 @@ class LockRequest:
         exact_only: The driver must be at least the toolkit's own.
         exclude_newer: Packages uploaded after this time do not exist (RFC 3339 or a date).
         is_offline: Only what uv has in its cache.
+        preferred: Pins of an earlier lock, kept where they serve.
+        allow_build: Extensions without a prebuilt wheel may be built on the machine.
     """
 
     requirements: tuple[Requirement, ...]
@@ -127,6 +136,8 @@ class LockRequest:
     exact_only: bool = False
     exclude_newer: str | None = None
     is_offline: bool = False
+    preferred: tuple[Requirement, ...] = ()
+    allow_build: bool = False
 
     @property
     def torch(self) -> SpecifierSet:

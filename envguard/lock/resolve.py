@@ -2,68 +2,44 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
-from packaging.utils import NormalizedName, canonicalize_name
 
 from envguard.errors import NetworkError, ToolError
 from envguard.lock.failures import PROJECT, UnsolvableError
 from envguard.lock.index import CUDA_FREE, is_same_index
+from envguard.lock.interpreter import interpreter_for
 from envguard.lock.pins import Listed, Pin, parse_listing, parse_uv_pylock
-from envguard.lock.request import Target
+from envguard.lock.project import (
+    Problem,
+    Routing,
+    asked_for,
+    routed_names,
+    uv_arguments,
+    write_project,
+)
 from envguard.lock.runner import Uv, run_uv, with_default_index
+from envguard.lock.uvconfig import without_torch_backend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 TIMEOUT_S = 900.0
 _MAX_PASSES = 5
-_TORCH_INDEX = "envguard-torch"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """One resolution.
+class _Run:
+    """Uv in a folder."""
 
-    Args:
-        requirements: With torch pinned.
-        constraints: Bounds on whatever comes along.
-        family_bounds: Bounds on members of the torch family, as the torch index has them.
-        companions: Members of the torch family expected to come along; they are taken from
-            the torch index at once, which saves a pass.
-        torch_index: Address of the index of the torch family.
-        family: Names of the torch family.
-        is_flat: That index is one page of links.
-        default_index: Everything else; None for what uv is configured to use.
-        target: Platform and Python.
-        exclude_newer: Upload time from which on packages do not exist.
-        is_offline: Only what uv has in its cache.
-    """
-
-    requirements: tuple[Requirement, ...]
-    torch_index: str
-    target: Target
-    family: frozenset[NormalizedName]
-    constraints: tuple[Requirement, ...] = ()
-    family_bounds: tuple[Requirement, ...] = ()
-    companions: frozenset[NormalizedName] = frozenset()
-    is_flat: bool = False
-    default_index: str | None = None
-    exclude_newer: str | None = None
-    is_offline: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Routing:
-    """Which family members are taken from the torch index, and which need not be."""
-
-    added: frozenset[NormalizedName]
-    given_up: frozenset[NormalizedName] = frozenset()
+    uv: Uv
+    folder: Path
+    python: str
+    timeout_s: float
 
 
 def resolve(problem: Problem, uv: Uv, *, timeout_s: float = TIMEOUT_S) -> tuple[Pin, ...]:
@@ -88,50 +64,50 @@ def resolve(problem: Problem, uv: Uv, *, timeout_s: float = TIMEOUT_S) -> tuple[
     """
     with tempfile.TemporaryDirectory(prefix="envguard-lock-") as name:
         folder = Path(name)
-        listing, routing = _route(problem, uv, folder, timeout_s)
+        uv = replace(uv, variables=without_torch_backend(uv.variables, folder))
+        run = _Run(uv, folder, interpreter_for(problem.target, folder), timeout_s)
+        listing, routing = _route(problem, run)
         _check_origins(listing, problem, routing)
-        return _read_files(listing, problem, routing, uv, folder, timeout_s)
+        pins = _read_files(listing, problem, routing, run)
+    check_schemes(pins)
+    return pins
 
 
 def _read_files(
-    listing: tuple[Listed, ...],
-    problem: Problem,
-    routing: _Routing,
-    uv: Uv,
-    folder: Path,
-    timeout_s: float,
+    listing: tuple[Listed, ...], problem: Problem, routing: Routing, run: _Run
 ) -> tuple[Pin, ...]:
     """Resolve once more for addresses and hashes, which the listing does not hold.
 
     From uv's cache if that gives the same answer, so that no index is asked twice.
     """
     indexes = {found.name: found.index_url for found in listing}
-    listed = {(found.name, found.version) for found in listing}
+    direct = {found.name for found in listing if found.is_direct}
+    listed = {(found.name, found.version) for found in listing if not found.is_direct}
+    settled = [Requirement(f"{name}=={version}") for name, version in sorted(listed)]
     for attempt in (replace(problem, is_offline=True), problem):
         try:
-            text = _compile(attempt, uv, routing, folder, "pylock.toml", timeout_s)
+            text = _compile(attempt, run, routing, "pylock.toml", settled)
         except (NetworkError, UnsolvableError):
             if attempt is problem:
                 raise
             continue
         pins = parse_uv_pylock(text, indexes)
-        if listed == {(pin.name, pin.version) for pin in pins}:
+        found = {(pin.name, pin.version) for pin in pins if pin.name not in direct}
+        if listed == found and direct <= {pin.name for pin in pins}:
             return pins
     raise NetworkError("an index changed while it was read", hint="run it again")
 
 
-def _route(
-    problem: Problem, uv: Uv, folder: Path, timeout_s: float
-) -> tuple[tuple[Listed, ...], _Routing]:
-    routing = _Routing(problem.companions)
+def _route(problem: Problem, run: _Run) -> tuple[tuple[Listed, ...], Routing]:
+    routing = Routing(problem.companions)
     for _ in range(_MAX_PASSES):
         try:
-            text = _compile(problem, uv, routing, folder, "requirements.txt", timeout_s)
+            text = _compile(problem, run, routing, "requirements.txt")
         except UnsolvableError as err:
-            lacking = _routed(problem, routing) & CUDA_FREE & (err.unknown | err.lacking)
+            lacking = routed_names(problem, routing) & CUDA_FREE & (err.unknown | err.lacking)
             if not lacking:
                 raise
-            routing = _Routing(routing.added - lacking, routing.given_up | lacking)
+            routing = Routing(routing.added - lacking, routing.given_up | lacking)
             continue
         listing = parse_listing(text)
         adjusted = _adjust(routing, listing, problem)
@@ -141,9 +117,9 @@ def _route(
     raise ToolError("uv's answers about the torch family do not settle")
 
 
-def _adjust(routing: _Routing, listing: tuple[Listed, ...], problem: Problem) -> _Routing:
+def _adjust(routing: Routing, listing: tuple[Listed, ...], problem: Problem) -> Routing:
     """Ask for the members that strayed; stop asking for those that nothing else needs."""
-    asked = _asked_for(problem)
+    asked = asked_for(problem)
     idle = {
         found.name
         for found in listing
@@ -157,20 +133,7 @@ def _adjust(routing: _Routing, listing: tuple[Listed, ...], problem: Problem) ->
     return replace(routing, added=frozenset(stray - idle))
 
 
-def _asked_for(problem: Problem) -> frozenset[NormalizedName]:
-    variables = problem.target.marker_variables
-    return frozenset(
-        canonicalize_name(r.name)
-        for r in problem.requirements
-        if r.marker is None or r.marker.evaluate(variables)
-    )
-
-
-def _routed(problem: Problem, routing: _Routing) -> frozenset[NormalizedName]:
-    return (problem.family & _asked_for(problem) | routing.added) - routing.given_up
-
-
-def _check_origins(listing: Iterable[Listed], problem: Problem, routing: _Routing) -> None:
+def _check_origins(listing: Iterable[Listed], problem: Problem, routing: Routing) -> None:
     """Compare where uv took each package from with where it had to.
 
     Raises:
@@ -180,6 +143,8 @@ def _check_origins(listing: Iterable[Listed], problem: Problem, routing: _Routin
         problem.default_index, problem.torch_index
     )
     for found in listing:
+        if found.is_direct:
+            continue
         must = found.name in problem.family and found.name not in routing.given_up
         if must != is_same_index(found.index_url, problem.torch_index) and (must or not is_one):
             place = found.index_url or "an unnamed place"
@@ -190,24 +155,34 @@ def _check_origins(listing: Iterable[Listed], problem: Problem, routing: _Routin
             )
 
 
+def check_schemes(pins: Iterable[Pin]) -> None:
+    """Refuse files that an https index leads to over plain http.
+
+    Raises:
+        NetworkError: One does.
+    """
+    for pin in pins:
+        plain = [a.url for a in pin.artifacts if a.url.startswith("http:")]
+        if plain and pin.index_url.startswith("https:"):
+            raise NetworkError(
+                f"{pin.index_url} leads to {plain[0]}, which is not https",
+                hint="what comes over plain http can be anybody's: use another index",
+            )
+
+
 def _compile(
-    problem: Problem, uv: Uv, routing: _Routing, folder: Path, form: str, timeout_s: float
+    problem: Problem, run: _Run, routing: Routing, form: str, pinned: Iterable[Requirement] = ()
 ) -> str:
     """Run ``uv pip compile`` once and return what it wrote."""
-    import tomli_w
-
-    project = tomli_w.dumps(_project(problem, routing))
-    (folder / "pyproject.toml").write_text(project, encoding="utf-8")
-    output = folder / form
+    write_project(problem, routing, run.folder, pinned=pinned)
+    output, uv = run.folder / form, run.uv
     output.unlink(missing_ok=True)
+    if problem.preferred and form == "requirements.txt":  # uv keeps what its output file holds
+        output.write_text("".join(f"{pin}\n" for pin in problem.preferred), encoding="utf-8")
     if problem.default_index is not None:
         uv = replace(uv, variables=with_default_index(uv.variables, problem.default_index))
-    routed = sorted(_routed(problem, routing))
-    bounds = [r for r in problem.family_bounds if canonicalize_name(r.name) in routed]
-    lines = "".join(f"{constraint}\n" for constraint in (*problem.constraints, *bounds))
-    (folder / "constraints.txt").write_text(lines, encoding="utf-8")
-    arguments = _arguments(problem, form, routed)
-    ended = run_uv(uv, arguments, folder=folder, timeout_s=timeout_s)
+    arguments = uv_arguments(problem, routing, form, run.python)
+    ended = run_uv(uv, arguments, folder=run.folder, timeout_s=run.timeout_s)
     if ended.returncode != 0 or ended.talk:
         from envguard.lock.complaints import check_config_was_read, explain_failure
 
@@ -218,60 +193,3 @@ def _compile(
         return output.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as err:
         raise ToolError(f"uv wrote no {form} that can be read: {err}") from err
-
-
-def _arguments(problem: Problem, form: str, routed: Iterable[NormalizedName]) -> list[str]:
-    """What decides the answer stands here, not in the project: UV_NO_CONFIG would hide it."""
-    target = problem.target
-    hashes = ["--generate-hashes"] if form == "pylock.toml" else ["--emit-index-annotation"]
-    return [
-        *("pip", "compile", "pyproject.toml", "--output-file", form, "--format", form),
-        *("--quiet", "--color", "never", "--no-progress", "--no-header", *hashes),
-        *("--annotation-style", "split"),
-        *("--python", sys.executable, "--python-version", str(target.python)),
-        *("--python-platform", target.uv_platform),
-        *("--constraints", "constraints.txt"),
-        *(["--offline"] if problem.is_offline else []),
-        *_cutoff(problem.exclude_newer, routed),
-    ]
-
-
-def _cutoff(date: str | None, routed: Iterable[NormalizedName]) -> Iterable[str]:
-    """The PyTorch index gives no upload times; the chosen build's release date was compared."""
-    if date is not None:
-        yield from ("--exclude-newer", date)
-        for name in routed:
-            yield from ("--exclude-newer-package", f"{name}=false")
-
-
-def _project(problem: Problem, routing: _Routing) -> dict[str, Any]:
-    """The project file: nothing of the user's own project can come in between."""
-    routed = sorted(_routed(problem, routing))
-    settings: dict[str, Any] = {
-        "workspace": {"members": []},
-        # What a user's uv.toml says beyond indexes must not change the answer.
-        "no-sources": False,
-        "pip": {"no-sources": False, "resolution": "highest", "index-strategy": "first-index"},
-        "index": [_torch_index(problem)],
-        "sources": {name: {"index": _TORCH_INDEX} for name in routed},
-    }
-    return {
-        "project": {
-            "name": PROJECT,
-            "version": "0",
-            "requires-python": f">={problem.target.python}",
-            "dependencies": [*map(str, problem.requirements), *sorted(routing.added)],
-        },
-        "tool": {"uv": settings},
-    }
-
-
-def _torch_index(problem: Problem) -> Mapping[str, Any]:
-    return {
-        "name": _TORCH_INDEX,
-        "url": problem.torch_index,
-        "explicit": True,
-        "format": "flat" if problem.is_flat else "simple",
-        # One answer for all passes, whatever the server says about caching.
-        "cache-control": {"api": "max-age=600"},
-    }

@@ -158,6 +158,8 @@ def child_variables(environ: Mapping[str, str]) -> dict[str, str]:
     # The interpreter of this environment builds metadata; an activated one must not be used.
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME", "PYTHONPATH"):
         kept.pop(name, None)
+    if stated := kept.get("UV_CONFIG_FILE"):
+        kept["UV_CONFIG_FILE"] = str(Path(stated).absolute())  # uv runs in another folder
     return kept | {"UV_PYTHON_DOWNLOADS": "never", "DS_BUILD_OPS": "0"}
 
 

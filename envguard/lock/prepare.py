@@ -1,0 +1,211 @@
+"""One torch build, made ready to be tried: bounds of the matrix, prebuilt wheels, the problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from envguard.lock.bounds import Bounds, MatrixBound, bounds_for
+from envguard.lock.companions import companion_constraints, expected_companions, torch_family
+from envguard.lock.prebuilt import Missing, ReleaseWheel, find_wheel
+from envguard.lock.prebuilt_rows import WheelMatrix
+from envguard.lock.project import Problem
+from envguard.lock.situation import Situation, admits, situation_of
+from envguard.matrix.package_rows import Scope
+from envguard.matrix.rows import TorchBuildRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from packaging.specifiers import SpecifierSet
+
+    from envguard.lock.releases import Releases
+    from envguard.lock.request import LockRequest
+    from envguard.matrix.loader import Matrix
+
+# Packages that others bring along without naming them in a request.
+_USUAL = frozenset({"numpy", "setuptools"})
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A build and everything that is known before the resolver starts.
+
+    Args:
+        build: The build.
+        situation: What is settled with it.
+        problem: For the resolver.
+        bounds: What the matrix adds.
+        bounded: Names of the packages that the matrix was asked about.
+        wheels: Prebuilt wheels that are taken.
+        missing: Extensions without a prebuilt wheel for this build.
+        from_source: Extensions that are built on the machine.
+        against: Why the build cannot serve; empty when it can.
+        notes: Remarks for the reader.
+    """
+
+    build: TorchBuildRow
+    situation: Situation
+    problem: Problem
+    bounds: tuple[MatrixBound, ...] = ()
+    bounded: frozenset[str] = frozenset()
+    wheels: tuple[ReleaseWheel, ...] = ()
+    missing: tuple[str, ...] = ()
+    from_source: tuple[str, ...] = ()
+    against: str = ""
+    notes: tuple[str, ...] = ()
+
+    def with_bounds(self, found: Bounds, names: Iterable[str]) -> Prepared:
+        """The same with further bounds."""
+        items = (*self.bounds, *found.items)
+        asked = [item.requirement for item in found.items if item.is_asked_for]
+        bounds = [item.requirement for item in found.items if not item.is_asked_for]
+        problem = replace(
+            self.problem,
+            requirements=(*self.problem.requirements, *asked),
+            constraints=(*self.problem.constraints, *bounds),
+        )
+        return replace(
+            self,
+            problem=problem,
+            bounds=items,
+            bounded=self.bounded | set(names),
+            notes=tuple(dict.fromkeys((*self.notes, *found.notes))),
+        )
+
+    def without_wishes(self) -> Prepared:
+        """The same with only those bounds without which nothing works."""
+        given_up = [item for item in self.bounds if not item.is_needed]
+        texts = {str(item.requirement) for item in given_up}
+        kept = tuple(r for r in self.problem.constraints if str(r) not in texts)
+        return replace(
+            self,
+            problem=replace(self.problem, constraints=kept),
+            bounds=tuple(item for item in self.bounds if item.is_needed),
+            notes=(*self.notes, *(f"{i.requirement} is not kept: {i.reason}" for i in given_up)),
+        )
+
+
+def prepare_build(
+    build: TorchBuildRow, request: LockRequest, matrix: Matrix, releases: Releases
+) -> Prepared:
+    """Make a build ready to be tried.
+
+    Args:
+        build: The build.
+        request: What is asked.
+        matrix: The tables.
+        releases: Where prebuilt wheels are looked for.
+
+    Raises:
+        NetworkError: Whether a prebuilt wheel exists could not be found out.
+    """
+    situation = situation_of(build, request)
+    problem = make_problem(build, request, matrix)
+    names = request.names | _USUAL
+    found = bounds_for(names, situation, request, matrix)
+    prepared = Prepared(build, situation, problem).with_bounds(found, names)
+    if found.against:
+        return replace(prepared, against=found.against)
+    for name in sorted(request.names & matrix.package_names):
+        wheels = WheelMatrix.of(matrix.packages(name))
+        if wheels is not None:
+            prepared = _with_extension(prepared, wheels, request, matrix, releases)
+    return prepared
+
+
+def _with_extension(
+    prepared: Prepared,
+    wheels: WheelMatrix,
+    request: LockRequest,
+    matrix: Matrix,
+    releases: Releases,
+) -> Prepared:
+    """The same with the prebuilt wheel of an extension, with its source, or with a no."""
+    build, situation = prepared.build, prepared.situation
+    stated = request.bounds_on(canonicalize_name(wheels.name))
+    found = find_wheel(wheels, stated, build, request.target, situation, releases)
+    if isinstance(found, ReleaseWheel):
+        return _with_wheel(prepared, found)
+    if request.allow_build and found.can_be_built:
+        refusal = _refused_by_headers(wheels.name, situation, request, matrix)
+        if not refusal or _is_pinned(request.torch):
+            return _with_source(prepared, wheels, refusal)
+        found = Missing(f"{found.reason}, and building it fails: {refusal}")
+    against = "; ".join(filter(None, (prepared.against, found.reason)))
+    return replace(prepared, missing=(*prepared.missing, wheels.name), against=against)
+
+
+def _with_wheel(prepared: Prepared, wheel: ReleaseWheel) -> Prepared:
+    problem = prepared.problem
+    asked = (
+        wheel.requirement if canonicalize_name(r.name) == wheel.package else r
+        for r in problem.requirements
+    )
+    # The address decides; a tag may hold a wheel of another version than its own.
+    bounds = (r for r in problem.constraints if canonicalize_name(r.name) != wheel.package)
+    problem = replace(problem, requirements=tuple(dict.fromkeys(asked)), constraints=tuple(bounds))
+    return replace(prepared, problem=problem, wheels=(*prepared.wheels, wheel))
+
+
+def _with_source(prepared: Prepared, wheels: WheelMatrix, refusal: str) -> Prepared:
+    builds = tuple(wheels.source_builds())
+    metadata = ((Requirement(f"{wheels.name}{b.versions}"), b.requires) for b in builds)
+    tools = builds[0].tools if builds else "a CUDA toolkit and a C++ compiler"
+    note = (
+        f"{wheels.name} is built from source on the machine: it takes {tools}; install torch "
+        "first, then the rest with --no-build-isolation"
+    )
+    warning = (f"building {wheels.name} may fail: {refusal}",) if refusal else ()
+    problem = prepared.problem
+    known = (*problem.known_metadata, *metadata)
+    return replace(
+        prepared,
+        problem=replace(problem, known_metadata=known),
+        from_source=(*prepared.from_source, wheels.name),
+        notes=(*prepared.notes, note, *warning),
+    )
+
+
+def _refused_by_headers(
+    name: str, situation: Situation, request: LockRequest, matrix: Matrix
+) -> str:
+    """Why torch's headers refuse to compile every release within the user's bounds."""
+    table = matrix.packages(name)
+    stated = request.bounds_on(canonicalize_name(name))
+    releases = [r.version for r in table.releases if admits(stated, r.version)] if table else []
+    for row in matrix.breaks.about({"torch", name}):
+        bound = row.any_of.get(name) if row.scope is Scope.EXTENSION_BUILD else None
+        if bound is None or not admits(row.when["torch"], situation.torch):
+            continue
+        if releases and all(admits(bound, version) for version in releases):
+            return row.title
+    return ""
+
+
+def _is_pinned(stated: SpecifierSet) -> bool:
+    return any(clause.operator == "==" for clause in stated)
+
+
+def make_problem(build: TorchBuildRow, request: LockRequest, matrix: Matrix) -> Problem:
+    """The resolution of a request with one torch build."""
+    indexes = request.indexes
+    return Problem(
+        requirements=(*request.requirements, Requirement(f"torch=={build.label}")),
+        constraints=request.constraints,
+        family_bounds=companion_constraints(
+            build, request, matrix, with_label=not indexes.has_backend
+        ),
+        torch_index=indexes.torch_url(build.backend),
+        target=request.target,
+        family=torch_family(matrix),
+        companions=expected_companions(build, matrix),
+        is_flat=indexes.is_flat,
+        default_index=indexes.default,
+        exclude_newer=request.exclude_newer,
+        is_offline=request.is_offline,
+        preferred=request.preferred,
+    )

@@ -1,0 +1,117 @@
+"""Resolves one prepared build: wishes given up where they stand in the way, known breaks cured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from envguard.errors import NetworkError, ToolError
+from envguard.lock.failures import UnsolvableError
+from envguard.lock.releases import Releases
+from envguard.lock.repairs import find_repairs
+from envguard.lock.resolve import resolve
+from envguard.lock.runner import Uv
+from envguard.matrix.loader import Matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from envguard.lock.pins import Pin
+    from envguard.lock.prepare import Prepared
+    from envguard.lock.project import Problem
+    from envguard.lock.request import LockRequest
+    from envguard.matrix.rows import TorchBuildRow
+
+TORCH = canonicalize_name("torch")
+_MAX_REPAIRS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a resolution needs besides the request.
+
+    Args:
+        matrix: The tables.
+        uv: The resolver.
+        releases: Where prebuilt wheels are looked for.
+        timeout_s: Limit for each run of uv.
+        say: Told what is being done, for people who wait.
+    """
+
+    matrix: Matrix
+    uv: Uv
+    releases: Releases
+    timeout_s: float
+    say: Callable[[str], None]
+
+
+def resolve_and_repair(
+    prepared: Prepared, request: LockRequest, means: Means
+) -> tuple[tuple[Pin, ...], Prepared]:
+    """Resolve; where the result holds a known break, resolve again with what cures it.
+
+    Raises:
+        UnsolvableError: There is no solution, or none without the break.
+    """
+    for _ in range(_MAX_REPAIRS):
+        pins, prepared = _resolve_with_wishes(prepared, request, means)
+        names = frozenset(str(pin.name) for pin in pins)
+        found = find_repairs(pins, prepared.bounded, prepared.situation, request, means.matrix)
+        if found.against:
+            raise UnsolvableError(f"{found.against} (beside torch {prepared.build.label})")
+        prepared = prepared.with_bounds(found, names)
+        if not found.items:
+            return pins, prepared
+        means.say(f"resolving once more with {', '.join(str(i.requirement) for i in found.items)}")
+    raise ToolError("the known breaks of what uv resolves do not settle")
+
+
+def _resolve_with_wishes(
+    prepared: Prepared, request: LockRequest, means: Means
+) -> tuple[tuple[Pin, ...], Prepared]:
+    """Resolve; give up bounds that are only wishes where they stand in the way."""
+    try:
+        return _resolve_either_way(prepared.problem, request, means), prepared
+    except UnsolvableError as err:
+        wishes = {item.name for item in prepared.bounds if not item.is_needed}
+        if not any(re.search(rf"\b{re.escape(name)}\b", err.reason) for name in wishes):
+            raise
+        modest = prepared.without_wishes()
+        return _resolve_either_way(modest.problem, request, means), modest
+
+
+def _resolve_either_way(problem: Problem, request: LockRequest, means: Means) -> tuple[Pin, ...]:
+    """Resolve; a mirror without a page for torch may be one page of links."""
+    try:
+        return resolve(problem, means.uv, timeout_s=means.timeout_s)
+    except UnsolvableError as err:
+        if not request.indexes.is_mirror or problem.is_flat or TORCH not in err.unknown:
+            raise
+        try:
+            return resolve(replace(problem, is_flat=True), means.uv, timeout_s=means.timeout_s)
+        except (UnsolvableError, NetworkError) as flat_err:
+            raise err from flat_err
+
+
+def check_labels(pins: Iterable[Pin], build: TorchBuildRow) -> None:
+    """Compare what was resolved with what was chosen.
+
+    Raises:
+        ToolError: torch is not the chosen build, or torchvision or torchaudio is one for
+            another backend.
+    """
+    backend = build.backend.label
+    by_name = {pin.name: pin.version for pin in pins}
+    torch = by_name.get(TORCH)
+    if torch is None or torch.public != str(build.version):
+        raise ToolError(f"uv resolved torch {torch}, expected {build.label}")
+    for name in ("torch", "torchvision", "torchaudio"):
+        version = by_name.get(canonicalize_name(name))
+        if version is None or version.local == backend:
+            continue
+        if version.local is not None or (build.has_label and name == "torch"):
+            raise ToolError(f"uv resolved {name} {version}, which is no build for {backend}")
