@@ -7,17 +7,18 @@ files that have not changed costs a look at each one's date.
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from envguard.binary.cache import ResultCache
-from envguard.binary.folders import FolderMemory
+from envguard.binary.folders import PROBE, FolderMemory
 from envguard.binary.jit_caches import find_jit_caches
 from envguard.binary.listing import Listed, all_folders, digest, list_files, signature_of
 from envguard.binary.subject import Subject
 from envguard.errors import DocumentError
 from envguard.facts.binary import BinaryFacts, CompiledFile
 from envguard.facts.codec import from_dict, to_dict
-from envguard.facts.gaps import Gap
+from envguard.facts.gaps import Gap, GapReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,6 +52,9 @@ def read_environment(
     Returns:
         What was found; what could not be read is among the gaps, not an error.
     """
+    if not sys.platform.startswith("linux"):
+        words = "compiled files are followed on Linux only"
+        return BinaryFacts(gaps=(Gap("environment.binary", GapReason.NOT_ASKED, PROBE, words),))
     subject = Subject(all_folders(tuple(site_folders)), torch_location, environ, executable)
     results, name, gaps = ResultCache(cache), _name_of(subject), list[Gap]()
     kept = results.load(name)

@@ -48,6 +48,16 @@ def is_foreign(name: str) -> bool:
     return name.lower().endswith(_FOREIGN)
 
 
+def is_text(path: str) -> bool:
+    """Whether a path can be printed; file names may hold any bytes."""
+    return path.isascii() or as_text(path) == path
+
+
+def as_text(path: str) -> str:
+    """A path with what is no text in it replaced."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
 def find_compiled(
     folder: str,
     gaps: list[Gap],
@@ -82,7 +92,11 @@ def find_compiled(
             memory.now[current] = held
         for name in held.files:
             path = f"{current}/{name}"
-            yield FoundFile(path, path[len(root) :].lstrip("/"))
+            if is_text(path):
+                yield FoundFile(path, path[len(root) :].lstrip("/"))
+            else:
+                words = "its name is not text"
+                gaps.append(Gap(f"file {as_text(path)}", GapReason.UNREADABLE, PROBE, words))
         pending.extend(f"{current}/{name}" for name in held.folders)
         links = (f"{current}/{name}" for name in held.links)
         pending.extend(path for path in links if _leads_on(path, visited))
@@ -147,7 +161,7 @@ def _read_folder(folder: str, time_ns: int, gaps: list[Gap], *, with_foreign: bo
                 _sort(entry, held, with_foreign=with_foreign)
     except OSError as err:
         reason = GapReason.FORBIDDEN if isinstance(err, PermissionError) else GapReason.UNREADABLE
-        gaps.append(Gap(f"files in {folder}", reason, PROBE, err.strerror or str(err)))
+        gaps.append(Gap(f"files in {as_text(folder)}", reason, PROBE, err.strerror or str(err)))
         return Held(0, [], [], [])
     return held
 

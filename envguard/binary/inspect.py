@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from envguard.binary.compiled import PROBE, read_compiled
-from envguard.binary.folders import find_compiled
+from envguard.binary.folders import as_text, find_compiled, is_text
 from envguard.binary.source import FileSource, UnreadableError
 from envguard.binary.wheel import read_wheel
 from envguard.errors import InputError
@@ -70,6 +70,8 @@ def inspect_subjects(subjects: Sequence[str], *, offline: bool = False) -> Inspe
 def _inspect(subject: str, *, offline: bool) -> Inspection:
     if subject.startswith(("https://", "http://")):
         return _inspect_url(subject, offline=offline)
+    if not is_text(subject):
+        raise InputError(f"{as_text(subject)}: its name is not text")
     if not os.path.lexists(subject):
         raise InputError(f"{subject}: does not exist")
     if os.path.isdir(subject):  # noqa: PTH112 - a text, kept as given

@@ -120,7 +120,8 @@ class Process:
         """
         library = self.libraries.get(executable) if executable else None
         if executable and isinstance(library, Library):
-            self._main = Mapped(executable, library, FoundBy.LOADED)
+            # $ORIGIN of a program is where it really lies, not where a link to it does.
+            self._main = Mapped(os.path.realpath(executable), library, FoundBy.LOADED)
             self._publish(self._open(self._main))
         preloads = self.environ.get("LD_PRELOAD", "").replace(":", " ").split()
         for name in (*preloads, *needed):

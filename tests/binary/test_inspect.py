@@ -155,3 +155,20 @@ def test_a_sparse_file_of_4_gib_is_read_by_its_headers(
     code, document = run_json(capsys, str(path))
     assert code == 3
     assert document["files"][0]["gaps"][0]["detail"] == "not an ELF file"
+
+
+def test_names_cannot_steer_the_terminal(tmp_path: Path, capsys: CaptureFixture) -> None:
+    (tmp_path / "a\x1b[2Jb.so").write_bytes(b"rubbish")
+    assert main(["inspect", str(tmp_path)]) == 3
+    assert "a?[2Jb.so" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names are text elsewhere")
+def test_a_name_that_is_no_text_is_a_gap(tmp_path: Path, capsys: CaptureFixture) -> None:
+    name = os.fsencode(tmp_path) + b"/\xff.so"
+    os.close(os.open(name, os.O_CREAT | os.O_WRONLY))
+    code, document = run_json(capsys, str(tmp_path))
+    assert code == 3
+    assert document["files"][0]["gaps"][0]["detail"] == "its name is not text"
+    assert main(["inspect", os.fsdecode(name)]) == 2
+    assert "its name is not text" in capsys.readouterr().err

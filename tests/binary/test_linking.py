@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -366,3 +367,39 @@ def test_one_of_several_builds_is_marked(torch: TorchLike) -> None:
         torch.module(f"pkg/_codec{number}{SUFFIX}", "", needs=(lost,))
         lost.unlink()
     assert [p.one_of_several for p in facts_of(torch).links] == [True, True]
+
+
+PROGRAM = """
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    if (!dlopen(argv[1], RTLD_NOW)) fputs(dlerror(), stdout);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("tags", "loads"), [("--disable-new-dtags", True), ("--enable-new-dtags", False)]
+)
+def test_the_search_path_of_the_interpreter_counts(
+    torch: TorchLike, tmp_path: Path, tags: str, loads: bool
+) -> None:
+    """A DT_RPATH of the program serves all that it opens, as in conda; a DT_RUNPATH does not."""
+    prefix = Workshop(tmp_path / "prefix")
+    prefix.folder.mkdir()
+    library = prefix.library("lib/libfar.so.1")
+    (prefix.folder / "bin").mkdir()
+    source, program = prefix.folder / "m.c", prefix.folder / "bin/python"
+    source.write_text(PROGRAM)
+    link = [f"-Wl,-rpath,$ORIGIN/../lib,{tags}", "-ldl"]
+    subprocess.run(["gcc", "-o", str(program), str(source), *link], check=True)
+    linked = tmp_path / "venv-python"
+    linked.symlink_to(program)
+    module = torch.module(f"ext{SUFFIX}", "", needs=(library,))
+    facts = read_environment((torch.site,), None, {}, None, executable=linked)
+    said = subprocess.run(
+        [str(linked), str(module)], capture_output=True, text=True, check=True, env={}
+    ).stdout
+    assert [problem.message for problem in facts.links] == ([] if loads else [said])
+    assert bool(said) is not loads
