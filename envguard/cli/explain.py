@@ -109,7 +109,7 @@ def _write_code(code: CodeRow, table: CodeTable, page: PageOptions, matrix: Matr
         shown = sections[2:3] if style.is_quiet else sections
         return page_text(f"{code.code}  {code.title}", shown, style)
 
-    write_page(page, matrix, command="explain", body=body, text=text)
+    write_page(page, matrix.manifest.data_version, command="explain", body=body, text=text)
 
 
 def _write_cause(cause: CauseRow, table: CodeTable, page: PageOptions, matrix: Matrix) -> None:
@@ -133,7 +133,7 @@ def _write_cause(cause: CauseRow, table: CodeTable, page: PageOptions, matrix: M
         shown = sections[:1] if style.is_quiet else sections
         return page_text(cause.slug, shown, style)
 
-    write_page(page, matrix, command="explain", body=body, text=text)
+    write_page(page, matrix.manifest.data_version, command="explain", body=body, text=text)
 
 
 def _distance(row: CodeRow) -> tuple[int, bool, str]:
@@ -161,7 +161,7 @@ def _write_list(
             parts.append("`envguard explain CODE` says what it means and what to do\n")
         return "\n".join(parts)
 
-    write_page(page, matrix, command="explain", body=body, text=text)
+    write_page(page, matrix.manifest.data_version, command="explain", body=body, text=text)
 
 
 def _family_text(family: CodeFamily, table: CodeTable, style: Style) -> str:

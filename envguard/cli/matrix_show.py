@@ -69,7 +69,7 @@ def show(
         sources = _sources(matrix, table, name) if style.is_verbose else ()
         return "\n".join(_view_lines(view, words, matrix, sources, style))
 
-    write_page(page, matrix, command="matrix show", body=body, text=text)
+    write_page(page, matrix.manifest.data_version, command="matrix show", body=body, text=text)
     return ExitCode.FITS
 
 

@@ -74,7 +74,7 @@ def _say(release: DataRelease, folder: Path | None, matrix: Matrix, page: PageOp
             f"they are used where they are named: --matrix {folder}\n"
         )
 
-    write_page(page, matrix, command="matrix update", body=body, text=text)
+    write_page(page, matrix.manifest.data_version, command="matrix update", body=body, text=text)
 
 
 def _keep(release: DataRelease, web: Web) -> Path:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from envguard.cli.screen import write_page
 from envguard.cli.tables import load_matrix
-from envguard.errors import ExitCode, InputError
+from envguard.errors import ExitCode, InputError, MatrixError
 from envguard.matrix.invariants import verify as verify_tables
 
 if TYPE_CHECKING:
@@ -27,19 +27,40 @@ def verify(name: str, network: NetworkOptions, page: PageOptions) -> int:
     Raises:
         InputError: The package has no table, or the network is forbidden.
     """
-    matrix = load_matrix(page.matrix)
+    if name and not network.packages:
+        raise InputError(f"matrix verify {name}: a name goes with --packages")
+    try:
+        matrix = load_matrix(page.matrix)
+    except MatrixError as err:
+        return _no_manifest(err, page)
     problems = verify_tables(matrix)
-    drifts = _drifts(matrix, name, network) if network.packages else ()
-    body = {"problems": list(problems), "drift": list(drifts) if network.packages else None}
+    drifts = _drifts(matrix, name, network) if network.packages else None
+    _write(matrix.manifest.data_version, problems, drifts, page)
+    return ExitCode.DOES_NOT_FIT if problems or drifts else ExitCode.FITS
+
+
+def _no_manifest(err: MatrixError, page: PageOptions) -> int:
+    """Tables whose manifest cannot be read hold nothing that could be looked at."""
+    _write("not known", (err.message,), None, page)
+    return ExitCode.DOES_NOT_FIT
+
+
+def _write(
+    version: str,
+    problems: tuple[str, ...],
+    drifts: tuple[str, ...] | None,
+    page: PageOptions,
+) -> None:
+    body = {"problems": list(problems), "drift": None if drifts is None else list(drifts)}
 
     def text(style: Style) -> str:
-        lines = [*(f"broken: {line}" for line in problems), *(f"drift: {line}" for line in drifts)]
-        said = f"the tables of {matrix.manifest.data_version}"
-        asked = " and agree with the registry" if network.packages else ""
-        return "\n".join(lines or [f"{said} hold what they promise{asked}"]) + "\n"
+        lines = [f"broken: {line}" for line in problems]
+        lines += [f"drift: {line}" for line in drifts or ()]
+        asked = "" if drifts is None else " and agree with the registry"
+        lines = lines or [f"the tables of {version} hold what they promise{asked}"]
+        return "\n".join(lines) + "\n"
 
-    write_page(page, matrix, command="matrix verify", body=body, text=text)
-    return ExitCode.DOES_NOT_FIT if problems or drifts else ExitCode.FITS
+    write_page(page, version, command="matrix verify", body=body, text=text)
 
 
 def _drifts(matrix: Matrix, name: str, network: NetworkOptions) -> tuple[str, ...]:

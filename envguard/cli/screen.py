@@ -17,8 +17,6 @@ from envguard.render.style import Style
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from envguard.matrix.loader import Matrix
-
 _OUTPUT = "Output"
 _NARROWEST, _WIDEST, _NO_SCREEN = 40, 140, 100
 
@@ -70,7 +68,7 @@ class PageOptions:
 
 def write_page(
     options: PageOptions,
-    matrix: Matrix,
+    version: str,
     *,
     command: str,
     body: dict[str, Any],
@@ -80,7 +78,7 @@ def write_page(
 
     Args:
         options: Where and how.
-        matrix: Its data version stands in the document.
+        version: Data version of the tables.
         command: Name of the command, in the document.
         body: What the document holds beside the envelope.
         text: Makes the text; only called where text is asked for.
@@ -97,7 +95,7 @@ def write_page(
             document = {
                 "schema_version": 1,
                 "tool": {"name": "envguard", "version": __version__},
-                "matrix": {"version": matrix.manifest.data_version},
+                "matrix": {"version": version},
                 "command": command,
                 **body,
             }

@@ -83,13 +83,15 @@ def show_torch(matrix: Matrix, name: str, target: Target | None) -> View:
 
 def _find(matrix: Matrix, name: str) -> TorchRelease:
     try:
-        release = matrix.torch.release(Version(name))
+        version = Version(name)
     except InvalidVersion as err:
         raise InputError(f"torch {name}: {name!r} is no version") from err
+    release = matrix.torch.release(version)
     if release is None:
-        series = [str(r.version) for r in matrix.torch.releases if str(r.version).startswith(name)]
-        near = series or [str(r.version) for r in matrix.torch.releases[-4:]]
-        raise InputError(f"torch {name}: no such release is known", hint=f"there is {_list(near)}")
+        known = [found.version for found in matrix.torch.releases]
+        near = [found for found in known if found.release[:2] == version.release[:2]]
+        listed = _list(map(str, near or known[-4:]))
+        raise InputError(f"torch {name}: no such release is known", hint=f"there is {listed}")
     return release
 
 
