@@ -56,7 +56,7 @@ def parse_release(text: str, url: str) -> DataRelease:
     """
     try:
         data = json.loads(text)
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:
         raise DocumentError(f"{url}: not a release document: {err}") from err
     if not isinstance(data, dict) or data.get("schema_version") != FORMAT:
         kind = data.get("schema_version") if isinstance(data, dict) else None
@@ -66,8 +66,7 @@ def parse_release(text: str, url: str) -> DataRelease:
     size = data.get("size")
     if not isinstance(size, int) or isinstance(size, bool) or not 0 < size <= MOST_BYTES:
         raise DocumentError(f"{url}: size: {size!r} is no size up to {MOST_BYTES} bytes")
-    archive = urljoin(url, _field(data, "archive", re.compile(r"\S{1,2000}"), url))
-    require_safe(archive)
+    archive = _address(_field(data, "archive", re.compile(r"\S{1,2000}"), url), url)
     return DataRelease(
         data_version=_field(data, "data_version", _VERSION, url),
         archive_url=archive,
@@ -83,15 +82,28 @@ def _field(data: dict[str, object], name: str, pattern: re.Pattern[str], url: st
     return value
 
 
+def _address(text: str, url: str) -> str:
+    """An address beside another one, or of its own."""
+    try:
+        archive = urljoin(url, text)
+    except ValueError as err:
+        raise DocumentError(f"{url}: archive: {text[:80]!r} is no address: {err}") from err
+    require_safe(archive)
+    return archive
+
+
 def require_safe(url: str) -> None:
     """Refuse an address over which anybody could send anything.
 
     Raises:
         DocumentError: It is neither https nor on this machine.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as err:
+        raise DocumentError(f"{url}: is no address: {err}") from err
     is_local = parts.scheme == "http" and parts.hostname in _LOOPBACK
-    if parts.scheme != "https" and not is_local:
+    if not parts.hostname or (parts.scheme != "https" and not is_local):
         raise DocumentError(f"{url}: only https addresses are asked for data")
 
 
