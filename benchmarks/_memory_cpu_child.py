@@ -1,5 +1,5 @@
-# Runs inside an interpreter that has torch, transformers and deepspeed; imports nothing of envguard.
-"""One rank of a training job on the CPU that writes its own memory peaks phase by phase, as JSON."""
+# Runs in an interpreter with torch, transformers and deepspeed; imports nothing of envguard.
+"""One rank of a training job on the CPU that writes its own memory peaks by phase, as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import os
 import shutil
 import threading
 import time
+import types
+from importlib import import_module as load
 from pathlib import Path
+from typing import Any, Callable, Dict
 
 
 def anonymous_bytes() -> int:
@@ -23,23 +26,23 @@ def anonymous_bytes() -> int:
 
 
 class Recorder:
-    """Samples memory in a thread; ``phases`` holds what each phase began with, peaked at and left."""
+    """Samples memory in a thread; ``phases`` holds where each began, peaked and ended."""
 
-    def __init__(self):
-        self.phases = {}
+    def __init__(self) -> None:
+        self.phases: Dict[str, Dict[str, int]] = {}
         self.peak = 0
         self.is_running = True
         self.lock = threading.Lock()
-        self.thread = threading.Thread(target=self._sample, daemon=True)
-        self.thread.start()
+        threading.Thread(target=self._sample, daemon=True).start()
 
-    def _sample(self):
+    def _sample(self) -> None:
         while self.is_running:
             with self.lock:
                 self.peak = max(self.peak, anonymous_bytes())
             time.sleep(0.002)
 
-    def measure(self, name, work):
+    def measure(self, name: str, work: Callable[[], Any]) -> Any:
+        """Do some work and record what it needed."""
         gc.collect()
         with self.lock:
             start = self.peak = anonymous_bytes()
@@ -50,53 +53,53 @@ class Recorder:
         return result
 
 
-def make_model(shape, dtype):
-    import torch
-    from transformers import AutoModelForCausalLM, LlamaConfig
+TINY = {
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "vocab_size": 32,
+}
 
-    config = LlamaConfig(**shape, tie_word_embeddings=False, use_cache=False)
+
+def make_model(shape: Dict[str, int]) -> Any:
+    """A Llama of random 16-bit weights."""
+    torch, transformers = load("torch"), load("transformers")
+    config = transformers.LlamaConfig(**shape, tie_word_embeddings=False, use_cache=False)
     torch.manual_seed(0)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
+    torch.set_default_dtype(torch.bfloat16)
     try:
-        return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+        return transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
     finally:
-        torch.set_default_dtype(before)
+        torch.set_default_dtype(torch.float32)
 
 
-def batch(options):
-    import torch
-
-    return torch.randint(0, options.shape["vocab_size"], (options.micro_batch, options.seq_len))
-
-
-def warm_up():
-    """Everything that only costs memory once: imports, the process group, a model of nothing."""
-    import torch
-    import torch._dynamo  # deepspeed's zero.Init patches torch.Tensor, which this import refuses
-
+def warm_up() -> None:
+    """What costs memory once: imports, the process group, a model of nothing."""
+    torch = load("torch")
+    load("torch._dynamo")  # deepspeed's zero.Init patches torch.Tensor, which this import refuses
     torch.distributed.all_reduce(torch.ones(8))
-    tiny = {
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "vocab_size": 32,
-    }
     tokens = torch.zeros(1, 8, dtype=torch.long)
-    model = make_model(tiny, torch.bfloat16)
-    model(input_ids=tokens, labels=tokens).loss.backward()
+    make_model(TINY)(input_ids=tokens, labels=tokens).loss.backward()
 
 
-def deepspeed_config(options):
-    stage = int(options.strategy.removeprefix("zero"))
+def two_steps(options: argparse.Namespace, step: Callable[[Any], None]) -> None:
+    """Two training steps, so that optimizer states are there in the second."""
+    torch = load("torch")
+    for _ in range(2):
+        size = (options.micro_batch, options.seq_len)
+        step(torch.randint(0, options.shape["vocab_size"], size))
+
+
+def deepspeed_config(options: argparse.Namespace) -> Dict[str, Any]:
+    """The configuration that memory_cpu.py plans."""
     return {
         "train_micro_batch_size_per_gpu": options.micro_batch,
         "gradient_accumulation_steps": 1,
         "bf16": {"enabled": True},
         "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "torch_adam": True}},
         "zero_optimization": {
-            "stage": stage,
+            "stage": int(options.strategy[len("zero") :]),
             "reduce_bucket_size": options.bucket,
             "allgather_bucket_size": options.bucket,
             "stage3_prefetch_bucket_size": options.bucket,
@@ -110,121 +113,127 @@ def deepspeed_config(options):
     }
 
 
-def run_deepspeed(options, recorder):
-    import deepspeed
-    import torch
-    from deepspeed.checkpoint.utils import clone_tensors_for_torch_save
-
+def run_deepspeed(options: argparse.Namespace, recorder: Recorder) -> None:
+    """Load, set up, train, save and resume with DeepSpeed."""
+    deepspeed = load("deepspeed")
     config = deepspeed_config(options)
     deepspeed.init_distributed("gloo")
-    recorder.measure("warm-up", warm_up)
 
-    def load():
+    def build(shape: Dict[str, int]) -> Any:
         if options.strategy != "zero3":
-            return make_model(options.shape, torch.bfloat16)
+            return make_model(shape)
         with deepspeed.zero.Init(config_dict_or_path=config):
-            return make_model(options.shape, torch.bfloat16)
+            return make_model(shape)
 
-    model = recorder.measure("load", load)
-    engine = recorder.measure(
-        "init",
-        lambda: deepspeed.initialize(
-            model=model, model_parameters=model.parameters(), config=config
-        )[0],
-    )
+    def start(model: Any) -> Any:
+        parameters = model.parameters()
+        return deepspeed.initialize(model=model, model_parameters=parameters, config=config)[0]
 
-    def step():
-        for _ in range(2):
-            tokens = batch(options)
-            engine.backward(engine(input_ids=tokens, labels=tokens).loss)
-            engine.step()
+    def step(tokens: Any) -> None:
+        engine.backward(engine(input_ids=tokens, labels=tokens).loss)
+        engine.step()
 
-    recorder.measure("step", step)
+    recorder.measure("warm-up", warm_up)
+    model = recorder.measure("load", lambda: build(options.shape))
+    engine = recorder.measure("init", lambda: start(model))
+    recorder.measure("step", lambda: two_steps(options, step))
+    save_deepspeed(options, recorder, engine)
+
+
+def save_deepspeed(options: argparse.Namespace, recorder: Recorder, engine: Any) -> None:
+    """The weights as transformers' Trainer takes them, DeepSpeed's own checkpoint, a resume."""
+    torch, utils = load("torch"), load("deepspeed.checkpoint.utils")
     folder = Path(options.folder)
 
-    def trainer_weights():
+    def trainer() -> None:
         if options.strategy == "zero3":
             state = engine._zero3_consolidated_16bit_state_dict()
         else:
-            state = clone_tensors_for_torch_save(engine.module.state_dict())
+            state = utils.clone_tensors_for_torch_save(engine.module.state_dict())
         if options.rank == 0:
             torch.save(state, folder / "weights.bin")
 
-    recorder.measure("save-trainer", trainer_weights)
+    recorder.measure("save-trainer", trainer)
     recorder.measure("save-sharded", lambda: engine.save_checkpoint(str(folder), tag="one"))
-    recorder.measure("save-16bit", lambda: engine.save_16bit_model(str(folder), "model.bin"))
     recorder.measure("resume", lambda: engine.load_checkpoint(str(folder), tag="one"))
 
 
-def run_fsdp(options, recorder):
-    import torch
-    import torch.distributed as dist
-    import torch.distributed.checkpoint as dcp
-    from torch.distributed.checkpoint.state_dict import (
-        StateDictOptions,
-        get_model_state_dict,
-        get_optimizer_state_dict,
-        get_state_dict,
-        set_state_dict,
+def prepare_fsdp(model: Any, options: argparse.Namespace) -> Any:
+    """Shard a model as accelerate does under mixed precision, but on the CPU."""
+    torch, accelerate = load("torch"), load("accelerate")
+    accelerate.PartialState(cpu=True)
+    plugin = accelerate.FullyShardedDataParallelPlugin(
+        fsdp_version=2,
+        reshard_after_forward=options.strategy == "fsdp-full",
+        auto_wrap_policy="transformer_based_wrap",
+        transformer_cls_names_to_wrap=["LlamaDecoderLayer"],
+        state_dict_type="FULL_STATE_DICT",
     )
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    plugin.set_mixed_precision("bf16")
+    # accelerate itself turns FSDP off on a CPU; this is all that the function reads of it
+    accelerator = types.SimpleNamespace(
+        state=types.SimpleNamespace(fsdp_plugin=plugin),
+        mixed_precision="bf16",
+        is_main_process=options.rank == 0,
+        torch_device_mesh=None,
+        device=torch.device("cpu"),
+    )
+    return load("accelerate.utils.fsdp_utils").fsdp2_prepare_model(accelerator, model)
 
-    dist.init_process_group("gloo")
+
+def run_fsdp(options: argparse.Namespace, recorder: Recorder) -> None:
+    """Load, shard, train, save and resume with FSDP2."""
+    torch = load("torch")
+    torch.distributed.init_process_group("gloo")
+    load("torch.distributed.checkpoint")
+
+    def step(tokens: Any) -> None:
+        model(input_ids=tokens, labels=tokens).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
     recorder.measure("warm-up", warm_up)
-    model = recorder.measure("load", lambda: make_model(options.shape, torch.float32))
-    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    reshard = options.strategy == "fsdp-full"
+    whole = recorder.measure("load", lambda: make_model(options.shape))
+    model = recorder.measure("init", lambda: prepare_fsdp(whole, options))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    recorder.measure("step", lambda: two_steps(options, step))
+    save_fsdp(options, recorder, model, optimizer)
 
-    def shard():
-        for layer in model.model.layers:
-            fully_shard(layer, mp_policy=policy, reshard_after_forward=reshard)
-        fully_shard(model, mp_policy=policy, reshard_after_forward=reshard)
-        return torch.optim.AdamW(model.parameters(), lr=1e-4)
 
-    optimizer = recorder.measure("init", shard)
-
-    def step():
-        for _ in range(2):
-            tokens = batch(options)
-            model(input_ids=tokens, labels=tokens).loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-
-    recorder.measure("step", step)
-    full = StateDictOptions(full_state_dict=True, cpu_offload=True)
+def save_fsdp(options: argparse.Namespace, recorder: Recorder, model: Any, optimizer: Any) -> None:
+    """Full state dicts on rank 0, sharded ones, a resume from them, and an asynchronous save."""
+    dcp = load("torch.distributed.checkpoint")
+    states = load("torch.distributed.checkpoint.state_dict")
+    full = states.StateDictOptions(full_state_dict=True, cpu_offload=True)
     folder = str(Path(options.folder) / "dcp")
 
-    def trainer():
-        weights = get_model_state_dict(model, options=full)
+    def whole() -> Dict[str, Any]:
+        weights, optim = states.get_state_dict(model, optimizer)
+        return {"model": weights, "optimizer": optim}
+
+    def trainer() -> None:
+        weights = states.get_model_state_dict(model, options=full)
         del weights
-        states = get_optimizer_state_dict(model, optimizer, options=full)
-        del states
+        optim = states.get_optimizer_state_dict(model, optimizer, options=full)
+        del optim
 
-    def sharded():
-        weights, states = get_state_dict(model, optimizer)
-        dcp.save({"model": weights, "optimizer": states}, checkpoint_id=folder)
-
-    def asynchronous():
-        weights, states = get_state_dict(model, optimizer)
-        dcp.async_save(
-            {"model": weights, "optimizer": states}, checkpoint_id=folder + "2"
-        ).result()
-
-    def resume():
-        weights, states = get_state_dict(model, optimizer)
-        state = {"model": weights, "optimizer": states}
+    def resume() -> None:
+        state = whole()
         dcp.load(state, checkpoint_id=folder)
-        set_state_dict(
-            model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
-        )
+        weights, optim = state["model"], state["optimizer"]
+        states.set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=optim)
 
     recorder.measure("save-trainer", trainer)
-    recorder.measure("save-sharded", sharded)
-    recorder.measure("save-dcp-async", asynchronous)
-    recorder.measure("resume", resume)
+    recorder.measure("save-sharded", lambda: dcp.save(whole(), checkpoint_id=folder))
+    recorder.measure("resume-sharded", resume)
+    recorder.measure(
+        "save-dcp-async",
+        lambda: dcp.async_save(whole(), checkpoint_id=folder + "2").result(),
+    )
 
 
-def main():
+def parse_arguments() -> argparse.Namespace:
+    """What memory_cpu.py states."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--strategy", required=True)
     parser.add_argument("--shape", type=json.loads, required=True)
@@ -235,21 +244,25 @@ def main():
     parser.add_argument("--folder", required=True)
     options = parser.parse_args()
     options.rank = int(os.environ["RANK"])
-    import torch
+    return options
 
+
+def main() -> None:
+    """Run one rank and write its phases beside the others'."""
+    options = parse_arguments()
+    torch = load("torch")
     torch.set_num_threads(1)
     recorder = Recorder()
-    try:
-        (run_fsdp if options.strategy.startswith("fsdp") else run_deepspeed)(options, recorder)
-    finally:
-        recorder.is_running = False
-        out = Path(options.folder) / f"rank{options.rank}.json"
-        out.write_text(json.dumps(recorder.phases))
+    run = run_fsdp if options.strategy.startswith("fsdp") else run_deepspeed
+    run(options, recorder)
+    recorder.is_running = False
+    out = Path(options.folder) / f"rank{options.rank}.json"
+    out.write_text(json.dumps(recorder.phases))
     torch.distributed.barrier()
     if options.rank == 0:
         for name in ("one", "dcp", "dcp2"):
             shutil.rmtree(Path(options.folder) / name, ignore_errors=True)
-    os._exit(0)
+    os._exit(0)  # threads of the process group would hold the interpreter
 
 
 if __name__ == "__main__":

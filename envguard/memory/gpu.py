@@ -48,18 +48,22 @@ def plan_gpu(job: Job, book: Book, *, flattens_on_host: bool) -> GpuPhases:
         flattens_on_host: ZeRO-1 and -2 make their flat copy of the weights on the host.
     """
     states = _state_lines(job, book)
-    held = tuple(line for line in states if book.moment(line.formula) in {"all", ""})
+    held = _alive(states, book, "all", "")
     weights = tuple(line for line in held if line.part is Part.WEIGHTS)
-    backward = tuple(line for line in states if book.moment(line.formula) == "backward")
-    update = tuple(line for line in states if book.moment(line.formula) == "update")
+    backward = _alive(states, book, "backward", "step")
+    update = _alive(states, book, "update", "step")
     return GpuPhases(
-        load=_with_overheads(job, book, weights),
+        load=_with_overheads(job, book, (*weights, *_load_lines(job, book))),
         init=_with_overheads(job, book, (*weights, *_init_lines(job, book, flattens_on_host))),
         backward=_with_overheads(job, book, (*held, *backward, *activation_lines(job, book))),
         update=_with_overheads(job, book, (*held, *update)),
         save=_with_overheads(job, book, (*held, *_save_lines(job, book))),
         resume=_with_overheads(job, book, held),
     )
+
+
+def _alive(lines: tuple[Line, ...], book: Book, *moments: str) -> tuple[Line, ...]:
+    return tuple(line for line in lines if book.moment(line.formula) in moments)
 
 
 def _state_lines(job: Job, book: Book) -> tuple[Line, ...]:
@@ -112,12 +116,14 @@ def _zero3_lines(job: Job, book: Book) -> tuple[Line, ...]:
 
 def _fsdp_lines(job: Job, book: Book) -> tuple[Line, ...]:
     lines = [book.line(Part.GATHERED, "fsdp.units")]
+    gradients = "fsdp.gradients"
     if job.strategy is Strategy.FSDP_GRAD_OP:
-        lines.append(book.line(Part.GATHERED, "fsdp.unsharded"))
+        lines.append(book.line(Part.GATHERED, "fsdp_grad_op.gathered"))
+        gradients = "fsdp_grad_op.gradients"
     if job.params_on is Place.GPU:
         lines += [
             book.line(Part.WEIGHTS, "fsdp.weights"),
-            book.line(Part.GRADIENTS, "fsdp.gradients"),
+            book.line(Part.GRADIENTS, gradients),
             book.line(Part.OPTIMIZER, "fsdp.optimizer"),
             book.line(Part.TRANSIENT, "fsdp.step_temporaries"),
         ]
@@ -149,6 +155,12 @@ _STATES: Mapping[Strategy, Callable[[Job, Book], tuple[Line, ...]]] = {
 }
 
 
+def _load_lines(job: Job, book: Book) -> tuple[Line, ...]:
+    if job.strategy is Strategy.ZERO3 and job.zero.zero_init:
+        return (book.line(Part.TRANSIENT, "zero3_load.module"),)
+    return ()
+
+
 def _init_lines(job: Job, book: Book, flattens_on_host: bool) -> tuple[Line, ...]:
     """Copies that only exist while the engine is set up."""
     if not job.strategy.is_deepspeed:
@@ -159,10 +171,11 @@ def _init_lines(job: Job, book: Book, flattens_on_host: bool) -> tuple[Line, ...
         if not job.zero.zero_init:
             lines.append(book.line(Part.TRANSIENT, "zero3_no_zero_init.gpu"))
         return tuple(lines)
-    lines = [book.line(Part.MASTER, "zero12_init.master")] if keeps_states else []
-    if not flattens_on_host:
-        lines.append(book.line(Part.TRANSIENT, "zero12_init.flatten"))
-    return tuple(lines)
+    if flattens_on_host:
+        names = ["zero12_init.states"] if keeps_states else []
+    else:
+        names = ["zero12_init.copies" if keeps_states else "zero12_init.flat_copy"]
+    return tuple(book.line(Part.TRANSIENT, name) for name in names)
 
 
 def _save_lines(job: Job, book: Book) -> tuple[Line, ...]:
@@ -170,7 +183,8 @@ def _save_lines(job: Job, book: Book) -> tuple[Line, ...]:
         if job.zero.gathers_on_save:
             return (book.line(Part.TRANSIENT, "hf_trainer_deepspeed_zero3_gather.gpu_transient"),)
         return ()
-    if job.strategy.is_fsdp:
+    gathers = job.save not in {SaveMode.SHARDED, SaveMode.DCP_ASYNC} and not job.fsdp_sharded
+    if job.strategy.is_fsdp and gathers:
         return (book.line(Part.TRANSIENT, "fsdp.units"),)
     return ()
 

@@ -79,7 +79,7 @@ def _trainer_weights(job: Job, book: Book) -> tuple[Line, ...]:
 def _fsdp(job: Job, book: Book) -> tuple[Line, ...]:
     match job.save:
         case SaveMode.TRAINER if job.fsdp_sharded:
-            return (_line(book, "fsdp_sharded_dcp.node"),)
+            return (_line(book, "save_sharded.fsdp"),)
         case SaveMode.TRAINER:
             return (_adapter_only(job, book, _line(book, "hf_fsdp_full_state_dict.node")),)
         case SaveMode.FULL:
@@ -87,7 +87,7 @@ def _fsdp(job: Job, book: Book) -> tuple[Line, ...]:
         case SaveMode.HALF:
             return (_line(book, "save_16bit.fsdp"),)
         case SaveMode.SHARDED:
-            return (_line(book, "fsdp_sharded_dcp.node"),)
+            return (_line(book, "save_sharded.fsdp"),)
         case SaveMode.DCP_ASYNC:
             return (_line(book, "dcp_async_save_default.node"),)
 
