@@ -81,6 +81,8 @@ def derive_package(name: str, words: Words, facts: Row, builds: Row) -> str:
     scalars: Row = {"name": name, "releases": own["releases"]}
     if own.get("is_source_only"):
         scalars["source_only"] = True
+    if own.get("is_unlisted"):
+        scalars["unlisted"] = True
     if "wheel" in own:
         scalars["wheel_name"] = own["wheel"]["name"]
         scalars["wheel_url"] = own["wheel"]["url"]
@@ -194,8 +196,9 @@ def _cuda(text: str) -> str:
 
 
 def _range(row: Row, book: SourceBook) -> Row:
-    figures = {k: v for k, v in row.items() if k not in {"source", "confidence"}}
-    return book.named(figures, row["source"], row["confidence"])
+    figures = {k: v for k, v in row.items() if k not in {"source", "confidence", "note"}}
+    done = book.named(figures, row["source"], row["confidence"])
+    return {**done, "note": row["note"]} if "note" in row else done
 
 
 def _prebuilt(section: Row, book: SourceBook) -> list[Row]:

@@ -16,6 +16,7 @@ from envguard.checks.companions import (
     check_foreign,
     check_python,
     check_requirements,
+    check_triton,
 )
 from envguard.checks.compiled import (
     check_code_against_matrix,
@@ -130,6 +131,7 @@ CHECKS: tuple[Check, ...] = (
     check_compilers,
     check_windows_build,
     check_requirements,
+    check_triton,
     check_features,
     check_python,
     check_capability,
@@ -215,6 +217,7 @@ CAUSE_ORDER: tuple[str, ...] = (
     "extension-too-old-for-torch",
     "ds-feature-broken",
     "feature-needs-newer-package",
+    "triton-for-other-torch",
     "requirement-not-met",
     "foreign-distribution",
     "prerelease-python",

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from envguard.checks.context import CheckOptions, gpu_evidence, gpu_words, torch_evidence
+from envguard.checks.context import (
+    CheckOptions,
+    gpu_evidence,
+    gpu_words,
+    torch_evidence,
+    torch_words,
+)
 from envguard.checks.installed import admits, is_pinned_only, judged_torch, packages_of
 from envguard.checks.remedies import install_remedy, pins_of
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
@@ -107,6 +113,37 @@ def _unmet(
         remedy=install_remedy(facts.environment, bounds),
         source=provenance.source,
         line=package.distribution.line,
+    )
+
+
+def check_triton(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
+    """The triton that a CUDA build of torch compiles its kernels with; Linux only."""
+    torch, environment = judged_torch(facts), facts.environment
+    triton = environment.distribution("triton") if environment else None
+    table = matrix.packages("torch")
+    if torch is None or torch.version is None or torch.cuda is None or table is None:
+        return
+    release = table.release(torch.version)
+    bound = release.requires.get("triton") if release else None
+    if triton is None or triton.version is None or release is None or bound is None:
+        return
+    if admits(bound, triton.version):
+        return
+    yield Finding(
+        code="PKG002",
+        cause="triton-for-other-torch",
+        status=Status.WARN,
+        title=f"triton {triton.version} is not the one of {torch_words(torch)}, triton{bound}",
+        detail="torch works; torch.compile, and packages whose kernels are written in Triton, may "
+        "fail.",
+        package="triton",
+        evidence=(
+            Evidence("distribution[triton].version", str(triton.version), "metadata"),
+            *torch_evidence(torch),
+        ),
+        remedy=install_remedy(environment, pins_of({"triton": bound})),
+        source=release.provenance.source,
+        line=triton.line,
     )
 
 

@@ -28,6 +28,8 @@ def verify_table(table: PackageTable, registry: Registry, newest: int | None) ->
     Raises:
         ToolError: pip or uv is missing.
     """
+    if table.is_unlisted:
+        return
     try:
         yield from map(str, missing_releases(table, registry.versions(table.name)))
     except NetworkError as err:

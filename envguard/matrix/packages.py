@@ -40,6 +40,7 @@ class PackageTable:
         self.document = document
         self.name = _scalar(document, "name")
         self.is_source_only = document.data.get("source_only") is True
+        self.is_unlisted = document.data.get("unlisted") is True  # PyPI does not have it
         try:
             self.coverage = Coverage(_scalar(document, "releases"))
         except ValueError as err:

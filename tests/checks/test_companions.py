@@ -8,6 +8,7 @@ from envguard.checks.companions import (
     check_foreign,
     check_python,
     check_requirements,
+    check_triton,
 )
 from envguard.facts.environment import BuildOrigin
 from tests.checks.beside import facts_of, findings, said
@@ -53,6 +54,21 @@ def test_several_unmet_requirements_are_one_finding() -> None:
     (finding,) = findings(check_requirements, facts)
     assert "transformers>=4.56.1" in finding.title
     assert "accelerate>=1.4.0" in finding.title
+
+
+@pytest.mark.parametrize(
+    ("torch", "triton", "is_right"),
+    [
+        ("2.6.0+cu124", "3.2.0", True),
+        ("2.6.0+cu124", "3.3.1", False),
+        ("2.14.1", "3.8.1", True),  # any patch
+        ("2.14.1", "3.9.0", False),
+        ("2.6.0+cpu", "3.3.1", True),  # a CPU build requires none
+    ],
+)
+def test_triton_is_torchs_own(torch: str, triton: str, *, is_right: bool) -> None:
+    found = said(check_triton, facts_of(f"torch=={torch}", f"triton=={triton}"))
+    assert found == ([] if is_right else [("PKG002", "triton-for-other-torch", "warn")])
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ def test_without_deepspeed_or_a_cuda_build_there_is_nothing_to_compare() -> None
         ("2.5.1+cu124", "14.1.0", "12.4", [("DSP004", "host-compiler-not-accepted", "warn")]),
         ("2.5.1+cu124", "5.4.0", "12.4", [("DSP004", "host-compiler-not-accepted", "warn")]),
         ("2.14.1", "9.4.0", "13.0", [("DSP006", "compiler-too-old-for-torch", "warn")]),
+        ("2.14.1", "10.5.0", "13.0", [("DSP006", "compiler-too-old-for-torch", "warn")]),
         ("2.14.1", "11.4.0", "13.0", []),
         ("2.14.1+cpu", "9.4.0", None, [("DSP006", "compiler-too-old-for-torch", "warn")]),
     ],
