@@ -100,6 +100,14 @@ def suspect_kill(case: Case) -> Iterator[Suspicion]:
         "line 'Killed process' with its pid decides",
         _AGAIN,
     )
+    if case.phase is None:
+        yield Suspicion(
+            host.LOAD,
+            "loading and saving are where host memory peaks",
+            "the phase is not known",
+            "state the phase (--phase load, --phase save), or run again under `envguard run`",
+            _AGAIN,
+        )
     if not counted:
         yield outside
 
@@ -121,14 +129,6 @@ def _by_phase(case: Case, against: str) -> Iterator[Suspicion]:
             "run again with offload_optimizer set to none and nothing else changed: then the GPU "
             "runs out instead, with a message",
             ids=("offload-words", "deepspeed-words"),
-        )
-    if case.phase is None:
-        yield Suspicion(
-            host.LOAD,
-            "loading and saving are where host memory peaks",
-            "the phase is not known",
-            "state the phase (--phase load, --phase save), or run again under `envguard run`",
-            _AGAIN,
         )
 
 

@@ -27,6 +27,11 @@ from envguard.crash.rules.launchers import (
     check_forced_kill,
     check_launcher_words,
 )
+from envguard.crash.rules.native import (
+    check_libcuda_crash,
+    check_shadowed_libraries,
+    check_transport,
+)
 from envguard.crash.rules.nccl import check_nccl_words, check_watchdog
 from envguard.crash.rules.program import check_disk, check_numerics, check_program_words
 from envguard.crash.rules.shared_memory import check_shared_memory
@@ -61,6 +66,9 @@ RULES: tuple[Rule, ...] = (
     check_launcher_words,
     check_asked_to_stop,
     check_forced_kill,
+    check_libcuda_crash,
+    check_shadowed_libraries,
+    check_transport,
     check_nccl_words,
     check_watchdog,
     check_disk,
@@ -143,6 +151,7 @@ CAUSE_ORDER: tuple[str, ...] = (
     "gpu-kernel-fault",
     "nccl-versions-differ",
     "nccl-no-interface",
+    "nccl-intra-node-transport",
     "sighup-terminal-closed",
     "interrupted",
     "sigterm-from-supervisor",
