@@ -27,7 +27,7 @@ _FIRST_READ = 4096  # the header and, as linkers lay them out, the program heade
 _MOST_SEGMENTS = 4096
 _MOST_SECTION_NAMES = 8 * 1024 * 1024
 _MOST_DYNAMIC = 256 * 1024
-_WHOLE_STRINGS = 16 * 1024 * 1024  # one read of the table is cheaper than one for each name
+_SMALL_STRINGS, _WHOLE_STRINGS = 64 * 1024, 16 * 1024 * 1024
 _NAME_STEP = 128
 _MOST_NAME = 64 * 1024
 
@@ -193,12 +193,12 @@ class Image:
     def raw_string(self, at: int) -> bytes:
         """A string of the dynamic string table as bytes; see :meth:`string`."""
         if self._strings is None:
-            self._strings = self._find_strings()
+            self._strings = self._find_strings(_SMALL_STRINGS)
         table, whole = self._strings
         if not 0 <= at < table.size:
             raise UnreadableError(f"string {at} is outside the string table")
         if whole:
-            end = whole.find(b"\0", at)
+            end = whole.find(b"\0", at, at + _MOST_NAME)
             data = whole[at:end]
         else:
             end, data = self._far_string(table, at)
@@ -206,14 +206,22 @@ class Image:
             raise UnreadableError(f"string {at} does not end")
         return data
 
-    def _find_strings(self) -> tuple[Segment, bytes]:
-        """Where the string table is, and its bytes where one small read serves every name."""
+    def expect_many_strings(self) -> None:
+        """Read the string table at once, which is cheaper than one read for each name.
+
+        Raises:
+            UnreadableError: It lies outside the file.
+        """
+        if self._strings is None or not self._strings[1]:
+            self._strings = self._find_strings(_WHOLE_STRINGS)
+
+    def _find_strings(self, most: int) -> tuple[Segment, bytes]:
+        """Where the string table is, and its bytes unless they are too many."""
         address, size = self.tag(DT_STRTAB), self.tag(DT_STRSZ)
         if address is None or size is None:
             raise UnreadableError("no string table")
         table = Segment(self.offset(address), address, size)
-        small = size <= _WHOLE_STRINGS
-        return table, self.source.read(table.offset, size) if small else b""
+        return table, self.source.read(table.offset, size) if size <= most else b""
 
     def _far_string(self, table: Segment, at: int) -> tuple[int, bytes]:
         step = _NAME_STEP

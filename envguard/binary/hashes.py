@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from operator import mul
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ _WEIGHTS: tuple[int, ...] = tuple(pow(33, n, 2**32) for n in reversed(range(_LON
 _SEEDS: tuple[int, ...] = tuple(5381 * pow(33, n, 2**32) for n in range(_LONGEST + 1))
 
 
+@lru_cache(maxsize=64)  # one name is looked up in many files in turn
 def gnu_hash(name: bytes) -> int:
     """The hash of a symbol's name in ``DT_GNU_HASH`` tables.
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SYMBOL = struct.Struct("<IBBHQQ")
 _HALF = struct.Struct("<H")
 _MOST_SYMBOLS = 500_000
+_MOST_NAME_BYTES = 32 * 1024 * 1024
 
 _GLOBAL, _WEAK, _UNIQUE = 1, 2, 10
 _SEEN_OUTSIDE = {_GLOBAL, _WEAK, _UNIQUE}
@@ -115,10 +116,15 @@ class SymbolTable:
         """
         count = self._undefined_count()
         marks = self._marks(count)
+        left = _MOST_NAME_BYTES
         for index, (at, info, _, section, _, _) in self._entries(count):
             if not section and at and info >> 4 in _SEEN_OUTSIDE:
                 mark = _HALF.unpack_from(marks, index * 2)[0] if marks else 0
-                yield Symbol(index, self._name(at), info >> 4 == _WEAK, mark & _VERSION_INDEX)
+                name = self._name(at)
+                left -= len(name)
+                if left < 0:  # overlapping names make a small file endless
+                    raise UnreadableError(f"more than {_MOST_NAME_BYTES} bytes of names")
+                yield Symbol(index, name, info >> 4 == _WEAK, mark & _VERSION_INDEX)
 
     def defined_names(self, most: int) -> Iterator[bytes]:
         """The names that the file defines; a walk, for small files.
@@ -129,15 +135,19 @@ class SymbolTable:
         Raises:
             UnreadableError: The tables are broken.
         """
+        left = _MOST_NAME_BYTES
         for _, (at, info, _, section, _, _) in self._entries(min(self._count(), most)):
-            if section and at and info >> 4:
-                yield self._name(at)
+            if section and at and info >> 4 and left > 0:
+                name = self._name(at)
+                left -= len(name)
+                yield name
 
     def _entries(self, count: int) -> Iterator[tuple[int, tuple[int, ...]]]:
         if self._symbols_at is None or count <= 1:
             return
         if count > _MOST_SYMBOLS:
             raise UnreadableError(f"{count} dynamic symbols")
+        self._image.expect_many_strings()
         table = self._read(self._symbols_at, count * _SYMBOL.size)
         yield from enumerate(_SYMBOL.iter_unpack(table))
 

@@ -266,6 +266,33 @@ def test_a_version_list_that_runs_in_a_circle(library: bytes) -> None:
     assert bounded(lambda: read_everything(bytes(changed))) == ""
 
 
+def test_names_that_overlap_do_not_make_a_small_file_endless(library: bytes) -> None:
+    """Every symbol is named by almost all of one string of 60 000 letters."""
+    shoff, (shnum,) = (
+        struct.unpack_from("<Q", library, 40)[0],
+        struct.unpack_from("<H", library, 60),
+    )
+    head = bytearray(library[:64])
+    struct.pack_into("<QQ", head, 32, 64, 0)
+    struct.pack_into("<HHHHH", head, 54, 56, 2, 0, 0, 0)
+    assert (shoff, shnum) != (0, 0)
+    strings = b"\0" + b"x" * 60_000 + b"\0"
+    symbol = struct.pack("<IBBHQQ", 1, 0x10, 0, 0, 0, 0)
+    table, count = 4096, 20_000
+    names = table + 24 * count
+    hashes = names + len(strings)
+    dynamic = hashes + 8
+    tags = [(5, names), (10, len(strings)), (6, table), (4, hashes), (0, 0)]
+    body = symbol * count + strings + struct.pack("<II", 1, count)
+    body += b"".join(struct.pack("<qQ", *tag) for tag in tags)
+    size = table + len(body)
+    loads = struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, size, size, 0)
+    loads += struct.pack("<IIQQQQQQ", 2, 4, dynamic, dynamic, 0, 80, 80, 0)
+    data = (bytes(head) + loads).ljust(table, b"\0") + body
+    found = read_compiled(MemorySource(data), "x.so")
+    assert "bytes of names" in {gap.fact: gap.detail for gap in found.gaps}["cxx11_abi"]
+
+
 def test_a_tree_of_links_is_walked_once(tmp_path: Path) -> None:
     for n in range(12):
         (tmp_path / f"d{n}").mkdir()
