@@ -268,10 +268,6 @@ def test_a_version_list_that_runs_in_a_circle(library: bytes) -> None:
 
 def test_names_that_overlap_do_not_make_a_small_file_endless(library: bytes) -> None:
     """Every symbol is named by almost all of one string of 60 000 letters."""
-    shoff, (shnum,) = (
-        struct.unpack_from("<Q", library, 40)[0],
-        struct.unpack_from("<H", library, 60),
-    )
     head = bytearray(library[:64])
     struct.pack_into("<QQ", head, 32, 64, 0)
     struct.pack_into("<HHHHH", head, 54, 56, 2, 0, 0, 0)
