@@ -75,6 +75,11 @@ class CompiledFile:
     arch_flags: tuple[CodeTarget, ...] | None = None
 
     @property
+    def pieces(self) -> int:
+        """How many pieces of code for GPUs it holds."""
+        return sum(count.count for count in (*(self.cubin or ()), *(self.ptx or ())))
+
+    @property
     def targets(self) -> tuple[CodeTarget, ...]:
         """Every code target, machine code first; empty when none or not known."""
         return (
@@ -207,6 +212,16 @@ class BinaryFacts:
     caches: tuple[CompiledCache, ...] = ()
     gaps: tuple[Gap, ...] = ()
     checked: int = 0
+
+    @property
+    def torch_code(self) -> tuple[CompiledFile, ...]:
+        """torch's own libraries that hold code for GPUs, the one with most pieces first.
+
+        They need not serve the same targets: linear algebra and NCCL's helpers have libraries
+        of their own.
+        """
+        own = [f for f in self.files if f.path.startswith("torch/lib/") and f.targets]
+        return tuple(sorted(own, key=lambda file: -file.pieces))
 
     def file(self, name: str) -> CompiledFile | None:
         """The file with this base name, e.g. ``libtorch_cuda.so``; None when there is none."""

@@ -46,6 +46,10 @@ def test_targets_are_kept_by_library(torch: TorchLike) -> None:
     assert targets["torch/lib/libtorch_cuda_linalg.so"] == ["sm_90"]
     assert targets["bnb/libbnb_cuda128.so"] == ["compute_75"]
     assert targets["torch/lib/libc10.so"] == []
+    assert [file.path for file in facts.torch_code] == [
+        "torch/lib/libtorch_cuda.so",
+        "torch/lib/libtorch_cuda_linalg.so",
+    ]
     assert facts.file("libtorch_cuda.so") is not None
     assert facts.file("libnothing.so") is None
 
