@@ -10,14 +10,7 @@ from envguard.checks.access import (
     check_nvml_on_tegra,
 )
 from envguard.checks.breaks import check_breaks
-from envguard.checks.companions import (
-    check_capability,
-    check_features,
-    check_foreign,
-    check_python,
-    check_requirements,
-    check_triton,
-)
+from envguard.checks.companions import check_features, check_requirements, check_triton
 from envguard.checks.compiled import (
     check_code_against_matrix,
     check_code_per_library,
@@ -29,7 +22,7 @@ from envguard.checks.container import (
     check_wsl_libcuda,
 )
 from envguard.checks.cuda_majors import check_companion_cuda, check_nvidia_packages
-from envguard.checks.deepspeed import check_compilers, check_toolkit, check_windows_build
+from envguard.checks.deepspeed import check_toolkit, check_windows_build
 from envguard.checks.driver import check_driver_serves_cuda, check_driver_supports_gpus
 from envguard.checks.driver_state import (
     check_branch_life,
@@ -55,6 +48,7 @@ from envguard.checks.links import check_modules_link, check_shadowed_libraries
 from envguard.checks.loader_path import check_library_path, check_preload
 from envguard.checks.lock_record import check_lock_record
 from envguard.checks.nvml import check_libraries_match_kernel, check_sources_agree
+from envguard.checks.package_limits import check_capability, check_foreign, check_python
 from envguard.checks.pairing import check_built_for_torch
 from envguard.checks.prebuilt import check_prebuilt_wheels, check_source_builds
 from envguard.checks.presence import check_gpu_visible
@@ -63,6 +57,7 @@ from envguard.checks.published import (
     check_c_library,
     check_python_tag,
 )
+from envguard.checks.toolchain import check_compilers
 from envguard.checks.visibility import (
     check_mig_instances,
     check_uuid_lists,
