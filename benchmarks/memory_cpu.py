@@ -161,6 +161,7 @@ def plan_job(strategy: str, ranks: int, save: SaveMode) -> Job:
         optimizer=Optimizer.ADAMW_SINGLE if kind.is_deepspeed else Optimizer.ADAMW,
         micro_batch=1,
         seq_len=_TOKENS,
+        accumulates=False,
         recompute=Recompute.NONE,
         is_recompute_stated=True,
         save=save,

@@ -85,6 +85,12 @@ class JobOptions:
     seq_len: Annotated[
         int | None, typer.Option("--seq-len", help="Tokens of a sample.", rich_help_panel=_JOB)
     ] = None
+    accumulate: Annotated[
+        int | None,
+        typer.Option(
+            "--accumulate", help="Passes whose gradients are summed.", rich_help_panel=_JOB
+        ),
+    ] = None
     recompute: Annotated[
         str | None,
         typer.Option("--recompute", help="none, selective or full.", rich_help_panel=_JOB),

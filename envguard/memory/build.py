@@ -78,6 +78,7 @@ def build_job(
         params_on=settings.get("params_on", Place) or Place.GPU,
         micro_batch=_assume(settings, "micro_batch", 1, _BATCH_WORDS, assumed),
         seq_len=_assume(settings, "seq_len", 1024, _LENGTH_WORDS, assumed),
+        accumulates=_accumulates(settings),
         recompute=_assume(settings, "recompute", Recompute.NONE, _RECOMPUTE_WORDS, assumed),
         is_recompute_stated="recompute" in settings.values,
         attention=settings.get("attention", Attention) or Attention.SDPA,
@@ -89,6 +90,11 @@ def build_job(
         resumes=settings.get("resume", bool) or False,
         zero=_zero(settings, shape, table, assumed),
     )
+
+
+def _accumulates(settings: Settings) -> bool | None:
+    steps = settings.get("accumulate", int)
+    return None if steps is None else steps > 1
 
 
 def _lora(settings: Settings, quantized: Quantized | None, assumed: list[str]) -> Lora | None:

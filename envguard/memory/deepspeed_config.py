@@ -150,14 +150,17 @@ def _read_precision(found: Settings, document: Mapping[str, object], where: str)
 
 
 def _read_batch(found: Settings, document: Mapping[str, object], where: str) -> None:
-    name = "train_micro_batch_size_per_gpu"
-    value = document.get(name)
-    if value == "auto":
-        found.autos.add("micro_batch")
-    elif value is not None:
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise DocumentError(f"{where}: {name}: {value!r} is not a positive whole number")
-        found.state("micro_batch", value, f"{where}: {name}")
+    for name, setting in (
+        ("train_micro_batch_size_per_gpu", "micro_batch"),
+        ("gradient_accumulation_steps", "accumulate"),
+    ):
+        value = document.get(name)
+        if value == "auto":
+            found.autos.add(setting)
+        elif value is not None:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise DocumentError(f"{where}: {name}: {value!r} is not a positive whole number")
+            found.state(setting, value, f"{where}: {name}")
 
 
 def _read_optimizer(found: Settings, document: Mapping[str, object], where: str) -> None:

@@ -28,15 +28,9 @@ class GpuPhases:
 
     load: Stack
     init: Stack
-    backward: Stack
-    update: Stack
+    step: Stack
     save: Stack
     resume: Stack
-
-    @property
-    def step(self) -> Stack:
-        """The larger of the backward pass and the optimizer's update."""
-        return largest((self.backward, self.update))
 
 
 def plan_gpu(job: Job, book: Book, *, flattens_on_host: bool) -> GpuPhases:
@@ -48,22 +42,52 @@ def plan_gpu(job: Job, book: Book, *, flattens_on_host: bool) -> GpuPhases:
         flattens_on_host: ZeRO-1 and -2 make their flat copy of the weights on the host.
     """
     states = _state_lines(job, book)
-    held = _alive(states, book, "all", "")
+    held = _alive(states, book, "all")
     weights = tuple(line for line in held if line.part is Part.WEIGHTS)
-    backward = _alive(states, book, "backward", "step")
-    update = _alive(states, book, "update", "step")
     return GpuPhases(
         load=_with_overheads(job, book, (*weights, *_load_lines(job, book))),
         init=_with_overheads(job, book, (*weights, *_init_lines(job, book, flattens_on_host))),
-        backward=_with_overheads(job, book, (*held, *backward, *activation_lines(job, book))),
-        update=_with_overheads(job, book, (*held, *update)),
+        step=largest(
+            _with_overheads(job, book, (*held, *lines)) for lines in _moments(job, book, states)
+        ),
         save=_with_overheads(job, book, (*held, *_save_lines(job, book))),
         resume=_with_overheads(job, book, held),
     )
 
 
-def _alive(lines: tuple[Line, ...], book: Book, *moments: str) -> tuple[Line, ...]:
-    return tuple(line for line in lines if book.moment(line.formula) in moments)
+def _moments(job: Job, book: Book, states: tuple[Line, ...]) -> tuple[tuple[Line, ...], ...]:
+    """What a step holds when the loss is there, at the end of the backward pass, at the update.
+
+    At the loss all activations are there and no gradient is, unless gradients are accumulated over
+    several passes; at the end of the backward pass it is the other way round.
+    """
+    activations = activation_lines(job, book)
+    last = tuple(
+        line.times(1 / job.shape.layers) for line in activations if line.part is Part.ACTIVATIONS
+    )
+    earlier = tuple(
+        _accumulated(line, job)
+        for line in _alive(states, book, "backward")
+        if line.part is Part.GRADIENTS and "module" not in line.formula
+    )
+    loss = tuple(line for line in _alive(states, book, "loss") if line not in earlier)
+    return (
+        (*loss, *earlier, *activations),
+        (*_alive(states, book, "backward"), *last),
+        _alive(states, book, "update"),
+    )
+
+
+def _accumulated(line: Line, job: Job) -> Line:
+    """Gradients of earlier passes: certain, excluded, or possible where it is not stated."""
+    if job.accumulates is None:
+        return replace(line, amount=Amount(0.0, 0.0, line.amount.high))
+    return line if job.accumulates else line.times(0)
+
+
+def _alive(lines: tuple[Line, ...], book: Book, moment: str) -> tuple[Line, ...]:
+    """The lines that are alive at a moment, those that always are apart."""
+    return tuple(line for line in lines if moment in book.moments(line.formula))
 
 
 def _state_lines(job: Job, book: Book) -> tuple[Line, ...]:
@@ -115,15 +139,16 @@ def _zero3_lines(job: Job, book: Book) -> tuple[Line, ...]:
 
 
 def _fsdp_lines(job: Job, book: Book) -> tuple[Line, ...]:
-    lines = [book.line(Part.GATHERED, "fsdp.units")]
-    gradients = "fsdp.gradients"
+    lines = [
+        book.line(Part.GATHERED, "fsdp.units"),
+        book.line(Part.TRANSIENT, "fsdp.unit_gradients"),
+    ]
     if job.strategy is Strategy.FSDP_GRAD_OP:
-        lines.append(book.line(Part.GATHERED, "fsdp_grad_op.gathered"))
-        gradients = "fsdp_grad_op.gradients"
+        lines.append(book.line(Part.GATHERED, "fsdp.unsharded"))
     if job.params_on is Place.GPU:
         lines += [
             book.line(Part.WEIGHTS, "fsdp.weights"),
-            book.line(Part.GRADIENTS, gradients),
+            book.line(Part.GRADIENTS, "fsdp.gradients"),
             book.line(Part.OPTIMIZER, "fsdp.optimizer"),
             book.line(Part.TRANSIENT, "fsdp.step_temporaries"),
         ]

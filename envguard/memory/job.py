@@ -173,6 +173,7 @@ class Job:
         params_on: Where weights live between uses.
         micro_batch: Samples of one GPU at a time.
         seq_len: Tokens of a sample.
+        accumulates: Gradients are summed over several passes; None is not known.
         recompute: Activation checkpointing.
         is_recompute_stated: It was stated, not assumed.
         attention: Attention kernels.
@@ -197,6 +198,7 @@ class Job:
     params_on: Place = Place.GPU
     micro_batch: int = 1
     seq_len: int = 1024
+    accumulates: bool | None = None
     recompute: Recompute = Recompute.NONE
     is_recompute_stated: bool = False
     attention: Attention = Attention.SDPA

@@ -115,9 +115,9 @@ class Book:
         amount = formula.evaluate(self.symbols, is_pinned=self.pins_memory).times(per)
         return Line(part, formula.id, amount, formula.what, is_firm=is_firm(formula))
 
-    def moment(self, formula_id: str) -> str:
-        """When a formula is alive within a phase."""
-        return self.table.formula(formula_id).moment
+    def moments(self, formula_id: str) -> frozenset[str]:
+        """When a formula is alive within a step; always where it does not say."""
+        return frozenset((self.table.formula(formula_id).moment or "all").split())
 
 
 def is_firm(formula: Formula) -> bool:

@@ -64,14 +64,10 @@ class MemoryPlan:
     Args:
         job: The job.
         phases: In order.
-        backward: GPU lines of the backward pass, where the step's peak is the update or not.
-        update: GPU lines of the optimizer's update.
     """
 
     job: Job
     phases: tuple[PhasePlan, ...]
-    backward: Stack
-    update: Stack
 
     @property
     def run(self) -> tuple[PhasePlan, ...]:
@@ -107,7 +103,7 @@ def plan_memory(job: Job, table: MemoryTable, limits: MemoryLimits | None = None
         PhasePlan(Phase.SAVE, gpu.save, host.save),
         PhasePlan(Phase.RESUME, gpu.resume, host.resume),
     )
-    return MemoryPlan(job, phases, gpu.backward, gpu.update)
+    return MemoryPlan(job, phases)
 
 
 def _flattens_on_host(job: Job, book: Book, room: float | None) -> bool:

@@ -29,6 +29,7 @@ _MOST: Mapping[str, int] = {
     "gpus": 1_000_000,
     "nodes": 1_000_000,
     "micro-batch": 1_000_000,
+    "accumulate": 1_000_000,
     "seq-len": 100_000_000,
 }
 # Option -> the setting it states and how its text is read.

@@ -31,6 +31,9 @@ def read_training_arguments(document: Mapping[str, object], where: str) -> Setti
     batch = _count(document, name, where)
     is_default = batch is None
     found.state("micro_batch", batch or _DEFAULT_BATCH, f"{where}: {name}", is_default=is_default)
+    name = "gradient_accumulation_steps"
+    steps = _count(document, name, where)
+    found.state("accumulate", steps or 1, f"{where}: {name}", is_default=steps is None)
     is_default = not ({"bf16", "fp16"} & document.keys())
     place = f"{where}: bf16, fp16"
     found.state("precision", _precision(document, where), place, is_default=is_default)
