@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import itertools
-import json
-import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from envguard import __version__
+from envguard.cli.defaults import Defaults, read_defaults
+from envguard.cli.failure import report_crash, report_error, say
+from envguard.cli.keys import keys_of_commands, long_options
+from envguard.cli.output import drop_stdout
 from envguard.cli.quick import QuickCommand, QuickGroup
 from envguard.errors import EnvguardError, ExitCode, MatrixError
 
@@ -89,33 +91,56 @@ def main(argv: Sequence[str] | None = None) -> int:
         # a broken table is envguard's own failure, unless the user brought the tables
         is_users = isinstance(err, MatrixError) and any(a.startswith("--matrix") for a in arguments)
         code = ExitCode.USAGE if is_users else err.exit_code
-        return _report_error(arguments, err.message, err.hint, code)
+        return report_error(arguments, err.message, err.hint, code)
     except _CLICK_ERROR as err:
-        return _report_error(arguments, *_usage_words(err), ExitCode.USAGE)
+        return report_error(arguments, *_usage_words(err), ExitCode.USAGE)
     except (KeyboardInterrupt, typer.Abort):
-        _say("interrupted")
+        say("interrupted")
         return _INTERRUPTED
     except BrokenPipeError:
-        _close_stdout()
+        drop_stdout()
         return ExitCode.FITS
     except Exception as err:  # noqa: BLE001 - the last resort: a crash must not read as "does not fit"
-        return _report_crash(arguments, err)
+        return report_crash(arguments, err)
 
 
 def _run(arguments: list[str]) -> int:
-    from envguard.cli.defaults import read_defaults
-
     asked = next((word for word in arguments if not word.startswith("-")), "")
-    names = [asked] if asked in COMMANDS else list(COMMANDS)
-    command = typer.main.get_command(build_app(names))
-    defaults = read_defaults(asked) if asked in COMMANDS else {}
-    status = command.main(
-        args=arguments,
-        prog_name="envguard",
-        standalone_mode=False,
-        default_map={asked: defaults} if defaults else None,
-    )
+    command = _built([asked] if asked in COMMANDS else list(COMMANDS))
+    defaults = Defaults()
+    if asked in COMMANDS:
+        options = long_options(command.commands[asked])
+        defaults = read_defaults(asked, options, _keys_of_all)
+    try:
+        status = command.main(
+            args=arguments,
+            prog_name="envguard",
+            standalone_mode=False,
+            default_map={asked: dict(defaults.values)} if defaults.values else None,
+        )
+    except EnvguardError as err:
+        err.hint = err.hint or _where_stated(err.message, arguments, defaults)
+        raise
+    except SystemExit:  # what typer makes of a closed pipe while it prints help
+        return ExitCode.FITS
     return status if isinstance(status, int) else ExitCode.FITS
+
+
+def _built(names: Sequence[str]) -> Any:
+    return typer.main.get_command(build_app(names))
+
+
+def _keys_of_all() -> dict[str, frozenset[str]]:
+    return keys_of_commands(_built(list(COMMANDS)).commands)
+
+
+def _where_stated(message: str, arguments: Sequence[str], defaults: Defaults) -> str:
+    """The file that an option comes from which a message names, and which was not typed."""
+    named = re.match(r"--([a-z-]+)", message)
+    is_typed = named is not None and any(word.split("=")[0] == named[0] for word in arguments)
+    if named is None or is_typed or named[1] not in defaults.keys:
+        return ""
+    return f"{named[1]} stands in [tool.envguard] of {defaults.path}"
 
 
 def _usage_words(err: BaseException) -> tuple[str, str]:
@@ -124,43 +149,6 @@ def _usage_words(err: BaseException) -> tuple[str, str]:
     context = getattr(err, "ctx", None)
     hint = f"see `{context.command_path} --help`" if context is not None else ""
     return message.rstrip("."), hint
-
-
-def _report_error(arguments: list[str], message: str, hint: str, code: ExitCode) -> int:
-    if _wants_json(arguments):
-        body: dict[str, Any] = {"message": message, "hint": hint, "exit_code": int(code)}
-        document = {
-            "schema_version": 1,
-            "tool": {"name": "envguard", "version": __version__},
-            "error": body,
-        }
-        typer.echo(json.dumps(document, indent=2))
-    _say(f"error: {message}" + (f"\n  hint: {hint}" if hint else ""))
-    return code
-
-
-def _report_crash(arguments: list[str], err: Exception) -> int:
-    if os.environ.get("ENVGUARD_TRACEBACK"):
-        import traceback
-
-        traceback.print_exc()
-    message = f"envguard itself failed: {type(err).__name__}: {err}"
-    hint = "this is a defect; set ENVGUARD_TRACEBACK=1 and report what it prints"
-    return _report_error(arguments, message, hint, ExitCode.ENVGUARD_FAILED)
-
-
-def _wants_json(arguments: list[str]) -> bool:
-    pairs = itertools.pairwise(arguments)
-    return "--format=json" in arguments or ("--format", "json") in pairs
-
-
-def _say(text: str) -> None:
-    typer.echo(f"envguard: {text}", err=True)
-
-
-def _close_stdout() -> None:
-    """Keep the interpreter from failing once more when it flushes a closed pipe at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def entry() -> None:

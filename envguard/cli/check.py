@@ -7,7 +7,13 @@ from typing import Annotated
 import typer
 
 from envguard.checks.context import CheckOptions
-from envguard.cli.options import DEFAULT_TORCH_INDEX, MachineOptions, OutputOptions, takes
+from envguard.cli.options import (
+    DEFAULT_TORCH_INDEX,
+    MachineOptions,
+    OutputOptions,
+    is_exact_fit,
+    takes,
+)
 from envguard.cli.output import emit_report
 from envguard.cli.subject import read_subject
 from envguard.cli.tables import load_matrix
@@ -53,6 +59,7 @@ def check(
 
     Without a subject, the interpreter that envguard runs in is judged on this machine.
     """
+    options = CheckOptions(require_gpu=require_gpu, exact_driver=is_exact_fit(driver_fit))
     matrix = load_matrix(output.matrix)
     found = read_subject(
         subject or (),
@@ -62,6 +69,5 @@ def check(
         matrix=matrix,
         is_deep=deep,
     )
-    options = CheckOptions(require_gpu=require_gpu, exact_driver=driver_fit == "exact")
     report = judge(found.facts, matrix, options, notes=found.notes, torch_index=torch_index)
     return emit_report(report, output)

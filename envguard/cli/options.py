@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from envguard.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -139,6 +141,17 @@ class OutputOptions:
     no_color: Annotated[
         bool, typer.Option("--no-color", help="No colour.", rich_help_panel=_OUTPUT)
     ] = False
+
+
+def is_exact_fit(text: str) -> bool:
+    """Whether ``--driver-fit`` asks for the exact grade.
+
+    Raises:
+        InputError: It is no grade.
+    """
+    if text not in {"exact", "same-major"}:
+        raise InputError(f"--driver-fit: {text!r} is none of exact, same-major")
+    return text == "exact"
 
 
 def takes(**groups: type[Any]) -> Callable[[Callable[..., int]], Callable[..., int]]:

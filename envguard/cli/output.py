@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
     from envguard.cli.options import OutputOptions
     from envguard.facts.report import Report
+
+_NARROWEST, _WIDEST, _NO_SCREEN = 40, 140, 100
 
 
 def emit_report(report: Report, options: OutputOptions) -> int:
@@ -36,28 +41,79 @@ def emit_report(report: Report, options: OutputOptions) -> int:
         is_coloured=options.output is None and wants_colour(no_color=options.no_color),
         is_quiet=options.quiet,
         is_verbose=options.verbose,
+        width=screen_width(options.output),
     )
     write_text(render_report(report, options.format.value, style), options.output)
     return exit_code_of(report.verdict, fail_on=Status(options.fail_on.value))
 
 
+def screen_width(output: Path | None) -> int:
+    """Columns that text is made for: the terminal's, and a fixed number for files and pipes."""
+    columns = shutil.get_terminal_size((_NO_SCREEN, 24)).columns if output is None else _NO_SCREEN
+    return min(max(columns, _NARROWEST), _WIDEST)
+
+
 def wants_colour(*, no_color: bool) -> bool:
     """Colour is for terminals, unless refused by option or by ``NO_COLOR``."""
-    return not (no_color or os.environ.get("NO_COLOR")) and sys.stdout.isatty()
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()  # None: it is closed
+    return is_terminal and not (no_color or os.environ.get("NO_COLOR"))
 
 
 def write_text(text: str, path: Path | None) -> None:
     """Write to stdout, or to a file in one step so that nothing half-written stays.
 
+    A reader of stdout who has gone away (``| head``) is no error: the exit code is the answer.
+
     Raises:
-        InputError: The file cannot be written.
+        InputError: The file, or stdout, cannot be written.
     """
+    whole = text if text.endswith("\n") else f"{text}\n"
     if path is None:
-        typer.echo(text, nl=not text.endswith("\n"))
+        _print(whole)
         return
     from envguard.files import write_atomically
 
     try:
-        write_atomically(path, text if text.endswith("\n") else f"{text}\n")
+        write_atomically(path, _encodable(whole, "utf-8"))
     except OSError as err:
-        raise InputError(f"{path}: cannot be written: {err.strerror or err}") from err
+        raise InputError(f"{path}: cannot be written: {_reason(err)}") from err
+
+
+def drop_stdout() -> None:
+    """Keep the interpreter from failing once more when it flushes a lost stdout at exit."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _print(text: str) -> None:
+    if sys.stdout is None:
+        return
+    try:
+        typer.echo(_encodable(text, sys.stdout.encoding, sys.stdout.errors), nl=False)
+    except BrokenPipeError:
+        drop_stdout()
+    except OSError as err:
+        drop_stdout()
+        raise InputError(f"standard output: cannot be written: {_reason(err)}") from err
+
+
+def _reason(err: OSError) -> str:
+    return (err.strerror or str(err)).lower()
+
+
+def _encodable(text: str, encoding: str | None, errors: str | None = None) -> str:
+    """The text with what an encoding lacks escaped as JSON does it, so that JSON stays JSON."""
+    if _can_encode(text, encoding, errors):
+        return text
+    return "".join(
+        character if _can_encode(character, encoding, errors) else json.dumps(character)[1:-1]
+        for character in text
+    )
+
+
+def _can_encode(text: str, encoding: str | None, errors: str | None) -> bool:
+    try:
+        text.encode(encoding or "utf-8", errors or "strict")
+    except UnicodeEncodeError:
+        return False
+    return True

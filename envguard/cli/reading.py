@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def source_name(source: str) -> str:
     """How messages name a source: ``-`` is standard input."""
-    return "standard input" if source == "-" else source
+    return "standard input" if source == "-" else source or "''"
 
 
 def read_text(source: str, limit_bytes: int) -> str:
@@ -36,11 +36,13 @@ def read_text(source: str, limit_bytes: int) -> str:
     from envguard.ingest.text import decode_text
 
     where = source_name(source)
+    if source == "-" and sys.stdin is None:
+        raise InputError(f"{where}: cannot be read: it is closed")
     try:
         if source == "-":
             raw = sys.stdin.buffer.read(limit_bytes + 1)
         else:
-            with Path(source).open("rb") as file:
+            with open(source, "rb") as file:  # noqa: PTH123 - a Path takes '' for the folder
                 raw = file.read(limit_bytes + 1)
     except (OSError, ValueError) as err:
         words = (getattr(err, "strerror", None) or str(err)).lower()

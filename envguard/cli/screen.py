@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -11,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from envguard import __version__
-from envguard.cli.output import wants_colour, write_text
+from envguard.cli.output import screen_width, wants_colour, write_text
 from envguard.render.style import Style
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _OUTPUT = "Output"
-_NARROWEST, _WIDEST, _NO_SCREEN = 40, 140, 100
 
 
 class PageFormat(Enum):
@@ -57,12 +55,11 @@ class PageOptions:
     def style(self) -> Style:
         """How text looks where it goes to."""
         is_screen = self.output is None
-        columns = shutil.get_terminal_size((_NO_SCREEN, 24)).columns if is_screen else _NO_SCREEN
         return Style(
             is_coloured=is_screen and wants_colour(no_color=self.no_color),
             is_quiet=self.quiet,
             is_verbose=self.verbose,
-            width=min(max(columns, _NARROWEST), _WIDEST),
+            width=screen_width(self.output),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from envguard.facts.facts import Facts
 from envguard.ingest.stated import Stated, apply_stated, parse_stated, stated_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from envguard.cli.options import MachineOptions
     from envguard.matrix.loader import Matrix
@@ -111,13 +112,20 @@ def read_compiled(facts: Facts) -> Facts:
 
     location = environment.torch.location if environment.torch is not None else None
     compiled = read_environment(
-        tuple(Path(entry) for entry in interpreter.sys_path if entry),
+        tuple(_absolute(interpreter.sys_path)),
         Path(location) if location else None,
         os.environ,
         cache_folder(os.environ),
         executable=Path(interpreter.executable) if interpreter.executable else None,
     )
     return replace(facts, compiled=compiled)
+
+
+def _absolute(entries: Iterable[str]) -> Iterator[Path]:
+    """Entries of ``sys.path`` as folders; without a working directory no relative one is any."""
+    for entry in filter(None, entries):
+        with contextlib.suppress(OSError):
+            yield Path(entry).absolute()
 
 
 def check_gpu_names(stated: Stated, matrix: Matrix) -> None:

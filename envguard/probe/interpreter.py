@@ -116,9 +116,17 @@ def probe_running() -> tuple[Environment, tuple[Gap, ...]]:
     from envguard.probe import _child
 
     # The folder of the entry point or, with -m, the current one: neither is the subject's.
-    own = {"", str(Path.cwd()), str(Path(sys.argv[0]).absolute().parent)}
+    own = {"", *_absolute("."), *_absolute(str(Path(sys.argv[0]).parent))}
     path = sys.path[1:] if sys.path[:1] and sys.path[0] in own else sys.path
     return parse_description(_child.describe(list(path)))
+
+
+def _absolute(folder: str) -> tuple[str, ...]:
+    """A folder as ``sys.path`` names it; nothing where the working directory is gone."""
+    try:
+        return (str(Path(folder).absolute()),)
+    except OSError:
+        return ()
 
 
 def mark_active(environment: Environment, environ: Mapping[str, str]) -> Environment:

@@ -1,0 +1,80 @@
+"""Says that the program failed: a line on stderr, and a document where JSON is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from envguard import __version__
+from envguard.cli.output import write_text
+from envguard.errors import EnvguardError, ExitCode
+from envguard.render.words import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# A value of any length may stand in a message; a reader needs its beginning, and how it ends.
+_LONGEST, _HEAD, _TAIL = 600, 400, 120
+
+
+def report_error(arguments: Sequence[str], message: str, hint: str, code: ExitCode) -> int:
+    """Say what went wrong.
+
+    Args:
+        arguments: Of the program, which say whether JSON is asked for.
+        message: Lower case, names the value and the place.
+        hint: What to do; empty for nothing.
+        code: The exit code.
+
+    Returns:
+        The exit code.
+    """
+    message, hint = _shown(message), _shown(hint)
+    if wants_json(arguments):
+        body: dict[str, Any] = {"message": message, "hint": hint, "exit_code": int(code)}
+        document = {
+            "schema_version": 1,
+            "tool": {"name": "envguard", "version": __version__},
+            "error": body,
+        }
+        with contextlib.suppress(EnvguardError):  # stdout takes nothing: the code and stderr do
+            write_text(json.dumps(document, indent=2), None)
+    say(f"error: {message}" + (f"\n  hint: {hint}" if hint else ""))
+    return code
+
+
+def report_crash(arguments: Sequence[str], err: Exception) -> int:
+    """Say that the program has a defect."""
+    if os.environ.get("ENVGUARD_TRACEBACK"):
+        import traceback
+
+        traceback.print_exc()
+    message = f"envguard itself failed: {type(err).__name__}: {err}"
+    hint = "this is a defect; set ENVGUARD_TRACEBACK=1 and report what it prints"
+    return report_error(arguments, message, hint, ExitCode.ENVGUARD_FAILED)
+
+
+def say(text: str) -> None:
+    """Talk on stderr; where nobody can listen, nothing is said."""
+    with contextlib.suppress(OSError):
+        typer.echo(f"envguard: {text}", err=True)
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Whether the options ask for JSON; what follows ``--`` is another program's."""
+    own = list(itertools.takewhile(lambda word: word != "--", arguments))
+    pairs = itertools.pairwise(own)
+    return "--format=json" in own or ("--format", "json") in pairs
+
+
+def _shown(text: str) -> str:
+    return "\n".join(_clipped(line) for line in printable(text).splitlines())
+
+
+def _clipped(line: str) -> str:
+    return line if len(line) <= _LONGEST else f"{line[:_HEAD]} ... {line[-_TAIL:]}"
