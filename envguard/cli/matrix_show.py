@@ -134,10 +134,13 @@ def _checked(matrix: Matrix, table: str) -> str:
 
 def _sources(matrix: Matrix, table: str | None, name: str) -> tuple[str, ...]:
     """Where the rows of a table come from."""
-    if table is None or (table == "packages" and not name):
+    from packaging.utils import canonicalize_name
+
+    package = canonicalize_name(name)
+    if table is None or (table == "packages" and not package):
         return ()
-    file = f"{table}.toml" if table != "packages" or name == "deepspeed" else ""
-    document = matrix.document(file or f"packages/{name}.toml")
+    own = "deepspeed.toml" if package == "deepspeed" else f"packages/{package}.toml"
+    document = matrix.document(own if table == "packages" else f"{table}.toml")
     return tuple(f"{s.url} (checked {s.checked})" for s in document.sources.values())
 
 

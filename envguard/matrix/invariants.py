@@ -60,6 +60,8 @@ def _check_loading(matrix: Matrix) -> Iterator[str]:
         "index",
         "libs",
         "machines",
+        "memory",
+        "signals",
         "support",
         "toolkits",
         "torch",

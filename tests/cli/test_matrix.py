@@ -333,6 +333,9 @@ def test_quiet_leaves_the_table_alone_and_verbose_adds_sources(capsys: Capture) 
     assert quiet.splitlines()[0].split()[0] == "CUDA"
     assert len(quiet.splitlines()) == 2
     assert "https://docs.nvidia.com" in shown(capsys, "show", "drivers", "12.8", "-v")
+    assert "wheel on PyPI (checked " in shown(capsys, "show", "packages", "TorchVision", "-v")
+    assert "DeepSpeed" in shown(capsys, "show", "packages", "deepspeed", "-v")
+    assert "(checked " not in shown(capsys, "show", "packages", "-v")
 
 
 def test_a_view_is_written_to_a_file(capsys: Capture, tmp_path: Path) -> None:
