@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from envguard.cli.lock_request import ChoiceOptions, gather_request
+from envguard.cli.lock_request import Asked, ChoiceOptions, gather_requests
 from envguard.cli.options import MachineOptions, takes
-from envguard.cli.output import write_text
-from envguard.errors import ExitCode, InputError
+from envguard.errors import InputError
 from envguard.matrix.loader import Matrix
-
-if TYPE_CHECKING:
-    from envguard.lock.plan import LockPlan
 
 
 @takes(machine_options=MachineOptions, choice=ChoiceOptions)
@@ -31,16 +27,43 @@ def lock(
         typer.Option(
             "-o",
             "--output",
-            help="pylock.toml or requirements.txt, the name says which (repeatable).",
+            help="pylock.toml, requirements.txt, environment.yml or Dockerfile: the name says "
+            "which; {target} is filled in (repeatable).",
         ),
     ] = None,
     form: Annotated[
-        str | None, typer.Option("--format", help="pylock or requirements; default: by name.")
+        str | None,
+        typer.Option(
+            "--format",
+            help="pylock, requirements, uv-project, environment or dockerfile; default: by name.",
+        ),
     ] = None,
     style: Annotated[
         str,
         typer.Option("--style", help="Torch in requirements: by address (urls) or by index."),
     ] = "urls",
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            help="NAME=FILE of a machine, or a backend such as cpu: one group of the lock each, "
+            "the first is installed by default (repeatable).",
+        ),
+    ] = None,
+    update: Annotated[
+        str | None,
+        typer.Option("--update", help="Make this pylock.toml anew, keep pins that still serve."),
+    ] = None,
+    check: Annotated[
+        str | None,
+        typer.Option("--check", help="Say whether this pylock.toml is still what would be made."),
+    ] = None,
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="With --update or --check: keep no pins.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print every build considered, with the reasons.")
+    ] = False,
     uv: Annotated[
         Path | None, typer.Option("--uv", envvar="ENVGUARD_UV", help="Another uv program.")
     ] = None,
@@ -56,55 +79,30 @@ def lock(
 
     torch is always part of the lock. Without machine options it is made for this machine.
     """
-    from envguard.lock.plan import plan_lock
-    from envguard.lock.runner import find_uv
+    from envguard.cli.lock_output import plan_outputs
+    from envguard.cli.lock_run import Means, check_lock, explain_lock, write_lock
+    from envguard.lock.previous import load_previous
 
     tables = Matrix.load(matrix)
-    outputs = _outputs([Path(name) for name in output or ()], form, style)
+    earlier = _earlier(update, check, upgrade=upgrade)
+    previous = load_previous(earlier) if earlier else None
+    paths = [str(earlier)] if update and not output and not explain else output or []
+    outputs = plan_outputs(paths, form, style)
     files = [Path(name) for name in requirement or ()]
-    request, notes = gather_request(requirements or (), files, machine_options, choice, tables)
-    plan = plan_lock(request, tables, find_uv(os.environ, stated=uv), notes=notes)
-    return _emit(plan, outputs, style, quiet=quiet)
+    asked = Asked(requirements or (), files, target or (), choice, previous, upgrade)
+    requests, notes = gather_requests(asked, machine_options, tables)
+    means = Means.of(tables, choice, os.environ, uv, notes, quiet=quiet)
+    if check and previous:
+        return check_lock(requests, means, previous)
+    if explain:
+        return explain_lock(requests, means, outputs, style, is_written=bool(paths))
+    return write_lock(requests, means, outputs, style)
 
 
-def _outputs(
-    paths: list[Path], form: str | None, style: str
-) -> tuple[tuple[Path | None, str], ...]:
-    """Where to write what; settled before anything takes time."""
-    from envguard.lock import FORMATS, format_of
-    from envguard.lock.requirements import Style
-
-    if form is not None and form not in FORMATS:
-        raise InputError(f"--format: {form!r} is none of {', '.join(FORMATS)}")
-    if style not in {one.value for one in Style}:
-        raise InputError(f"--style: {style!r} is none of {', '.join(s.value for s in Style)}")
-    for path in paths:
-        if not path.parent.is_dir():
-            raise InputError(f"{path}: cannot be written: there is no folder {path.parent}")
-    return tuple((path, format_of(path, form)) for path in paths or (None,))
-
-
-def _emit(
-    plan: LockPlan, outputs: tuple[tuple[Path | None, str], ...], style: str, *, quiet: bool
-) -> int:
-    from envguard.lock import render_lock
-    from envguard.lock.requirements import Style
-
-    rendered = [(path, render_lock(plan, form, Style(style))) for path, form in outputs]
-    for path, text in rendered:
-        write_text(text, path)
-    if not quiet:
-        for line in _summary(plan, [path for path, _ in outputs if path is not None]):
-            typer.echo(f"envguard: {line}", err=True)
-    return ExitCode.FITS
-
-
-def _summary(plan: LockPlan, paths: list[Path]) -> list[str]:
-    places = f" in {', '.join(map(str, paths))}" if paths else ""
-    newer = [item for item in plan.rejected if item.build.version > plan.build.version]
-    passed = f"; {len(newer)} newer builds do not fit" if newer else ""
-    return [
-        *(f"note: {note}" for note in plan.notes),
-        f"{plan.why}{passed}",
-        f"{len(plan.pins)} packages locked{places}",
-    ]
+def _earlier(update: str | None, check: str | None, *, upgrade: bool) -> Path | None:
+    if update and check:
+        raise InputError("--update and --check exclude each other")
+    if upgrade and not (update or check):
+        raise InputError("--upgrade goes with --update or --check")
+    stated = update or check
+    return Path(stated) if stated else None

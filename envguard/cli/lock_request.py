@@ -1,41 +1,30 @@
-"""From the options of ``envguard lock`` to a request: machines, platform, Python, requirements."""
+"""From the options of ``envguard lock`` to requests: what, for which machines, from where."""
 
 from __future__ import annotations
 
-import os
-import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from envguard.cli.options import DEFAULT_TORCH_INDEX
-from envguard.cli.subject import (
-    check_gpu_names,
-    live_facts,
-    overlay_neighbours,
-    read_source,
-    read_stated,
-)
 from envguard.errors import InputError
-from envguard.facts.machine import Platform
+from envguard.facts.lock_record import LockedRequest
 from envguard.facts.versions import Backend
-from envguard.ingest.stated import Stated, apply_stated, stated_facts
-from envguard.matrix.complete import complete_machine
+from envguard.lock.previous import PreviousLock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
     from packaging.requirements import Requirement
-    from packaging.version import Version
 
+    from envguard.cli.lock_targets import Aim
     from envguard.cli.options import MachineOptions
-    from envguard.facts.facts import Facts
-    from envguard.facts.machine import Machine
     from envguard.lock.reqfile import FileContents
-    from envguard.lock.request import LockRequest, Target
+    from envguard.lock.request import LockRequest
     from envguard.matrix.loader import Matrix
+
+DEFAULT_RELEASE_BASE = "https://github.com"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,52 +56,119 @@ class ChoiceOptions:
         str | None,
         typer.Option("--exclude-newer", help="Nothing uploaded after this date, e.g. 2026-06-30."),
     ] = None
-    offline: Annotated[bool, typer.Option("--offline", help="Only what uv has in its cache.")] = (
-        False
-    )
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Ask nobody: only caches and the matrix.")
+    ] = False
+    allow_build: Annotated[
+        bool,
+        typer.Option(
+            "--allow-build", help="Extensions without a prebuilt wheel: built on the machine."
+        ),
+    ] = False
+    release_base: Annotated[
+        str,
+        typer.Option(
+            "--release-base",
+            envvar="ENVGUARD_RELEASE_BASE",
+            help="GitHub or a mirror of it, for prebuilt wheels.",
+        ),
+    ] = DEFAULT_RELEASE_BASE
 
 
-def gather_request(
-    words: Sequence[str],
-    files: Sequence[Path],
-    machine_options: MachineOptions,
-    choice: ChoiceOptions,
-    matrix: Matrix,
-) -> tuple[LockRequest, tuple[str, ...]]:
-    """Put the request together.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for, besides the machines.
+
+    Args:
+        words: Requirements as arguments.
+        files: Requirements files.
+        targets: ``NAME`` or ``NAME=FILE`` each.
+        choice: What narrows the choice.
+        previous: An earlier lock that is made anew or compared; None for none.
+        is_upgrade: Its pins are not kept.
+    """
+
+    words: Sequence[str]
+    files: Sequence[Path]
+    targets: Sequence[str]
+    choice: ChoiceOptions
+    previous: PreviousLock | None = None
+    is_upgrade: bool = False
+
+
+def gather_requests(
+    asked: Asked, machine_options: MachineOptions, matrix: Matrix
+) -> tuple[tuple[tuple[str, LockRequest], ...], tuple[str, ...]]:
+    """Put the requests together, one for each target.
 
     Returns:
-        The request, and remarks on what was filled in and what overrules what.
+        Name and request of each target, the name empty where there is one only; and remarks on
+        what was filled in and what overrules what.
 
     Raises:
         InputError: Something given cannot be used; the message names it.
     """
+    from envguard.cli.lock_targets import read_aims
+    from envguard.lock.reqfile import load_requirement_files
+    from envguard.lock.request import parse_words
+
+    contents = load_requirement_files(tuple(asked.files))
+    own = (*parse_words(asked.words), *contents.requirements)
+    if not (own or asked.choice.torch or asked.previous):
+        raise InputError("nothing to lock", hint="name requirements, or a file with -r")
+    aims, notes = read_aims(machine_options, asked.targets, asked.previous, matrix)
+    requests = tuple((aim.name, _request(asked, own, contents, aim)) for aim in aims)
+    return requests, (*contents.notes, *notes)
+
+
+def _request(
+    asked: Asked, own: tuple[Requirement, ...], contents: FileContents, aim: Aim
+) -> LockRequest:
     from envguard.lock.index import make_index_settings
     from envguard.lock.request import LockRequest, parse_date, parse_words
 
-    contents = _read_files(files)
-    requirements = (*parse_words(words), *_torch_word(choice.torch), *contents.requirements)
+    choice = asked.choice
+    known = LockedRequest(()) if own else _recorded(asked, aim)
+    requirements = (*own, *parse_words(known.requirements), *_torch_word(choice.torch))
     if not requirements:
-        raise InputError("nothing to lock", hint="name requirements, or a file with -r")
-    machines, target, notes = _machines_and_target(machine_options, matrix)
+        raise InputError(
+            f"{asked.previous.path if asked.previous else 'the lock'} does not say what was asked",
+            hint="name requirements, or a file with -r",
+        )
+    is_usual = choice.torch_index == DEFAULT_TORCH_INDEX
+    torch_index = (known.torch_index if is_usual else None) or choice.torch_index
     request = LockRequest(
         requirements=requirements,
-        constraints=contents.constraints,
-        machines=machines,
-        target=target,
-        indexes=make_index_settings(choice.torch_index, choice.index_url),
-        backend=_backend(choice.backend),
-        exact_only=_is_exact(choice.driver_fit),
-        exclude_newer=parse_date(choice.exclude_newer),
+        constraints=(*contents.constraints, *parse_words(known.constraints)),
+        machines=aim.machines,
+        target=aim.target,
+        indexes=make_index_settings(torch_index, choice.index_url or known.index_url),
+        backend=_backend(choice.backend, aim) or known.backend,
+        exact_only=_is_exact(choice.driver_fit) or known.exact_only,
+        exclude_newer=parse_date(choice.exclude_newer or known.exclude_newer),
         is_offline=choice.offline,
+        allow_build=choice.allow_build or known.allow_build,
     )
-    return request, (*contents.notes, *notes)
+    return _with_pins(request, asked, aim)
 
 
-def _read_files(files: Sequence[Path]) -> FileContents:
-    from envguard.lock.reqfile import load_requirement_files
+def _recorded(asked: Asked, aim: Aim) -> LockedRequest:
+    """What the earlier lock was asked for; nothing where there is none."""
+    record = asked.previous.record(aim.name) if asked.previous else None
+    return record.request if record and record.request else LockedRequest(())
 
-    return load_requirement_files(tuple(files))
+
+def _with_pins(request: LockRequest, asked: Asked, aim: Aim) -> LockRequest:
+    """The request with the pins of the earlier lock, which are kept where they serve."""
+    previous = asked.previous
+    record = previous.record(aim.name) if previous else None
+    if previous is None or record is None or asked.is_upgrade:
+        return request
+    return replace(
+        request,
+        preferred=previous.pins(aim.name),
+        preferred_build=(record.torch, record.backend),
+    )
 
 
 def _torch_word(text: str | None) -> tuple[Requirement, ...]:
@@ -124,89 +180,17 @@ def _torch_word(text: str | None) -> tuple[Requirement, ...]:
     return (parse_requirement(f"torch{bounds}", "--torch"),)
 
 
-def _backend(text: str | None) -> Backend | None:
+def _backend(text: str | None, aim: Aim) -> Backend | None:
     try:
-        return None if text is None else Backend.parse(text)
+        stated = None if text is None else Backend.parse(text)
     except ValueError as err:
         raise InputError(f"--backend: {err}") from err
+    if aim.backend is not None and stated not in {None, aim.backend}:
+        raise InputError(f"--backend {text} contradicts --target {aim.name}")
+    return stated or aim.backend
 
 
 def _is_exact(text: str) -> bool:
     if text not in {"exact", "same-major"}:
         raise InputError(f"--driver-fit: {text!r} is none of exact, same-major")
     return text == "exact"
-
-
-def _machines_and_target(
-    options: MachineOptions, matrix: Matrix
-) -> tuple[tuple[Machine, ...], Target, tuple[str, ...]]:
-    from envguard.lock.request import Target
-
-    stated = read_stated(options)
-    check_gpu_names(stated, matrix)
-    facts, notes = _all_facts(options, stated)
-    platform, platform_notes = _platform(facts)
-    python, python_notes = _python(facts, stated)
-    machines = tuple(_complete(one.machine, platform, matrix) for one in facts)
-    glibcs = [m.host.glibc for m in machines if m.host.glibc is not None]
-    target = Target(platform, python, min(glibcs, default=None))
-    return machines, target, (*notes, *platform_notes, *python_notes)
-
-
-def _all_facts(
-    options: MachineOptions, stated: Stated
-) -> tuple[tuple[Facts, ...], tuple[str, ...]]:
-    if options.machine:
-        read = [apply_stated(read_source(str(path)), stated) for path in options.machine]
-        return tuple(facts for facts, _ in read), tuple(n for _, notes in read for n in notes)
-    if stated.is_other_machine:
-        facts, notes = stated_facts(stated)
-        return (facts,), notes
-    facts, overruled = apply_stated(live_facts(None), stated)
-    facts, notes = overlay_neighbours(facts, stated, os.environ)
-    return (facts,), (*overruled, *notes)
-
-
-def _complete(machine: Machine, platform: Platform, matrix: Matrix) -> Machine:
-    completed, gaps = complete_machine(machine, matrix)
-    if gaps:
-        raise InputError(gaps[0].detail, hint="state --compute-capability")
-    return replace(completed, host=replace(completed.host, platform=platform))
-
-
-def _platform(facts: Iterable[Facts]) -> tuple[Platform, tuple[str, ...]]:
-    known = {f.machine.host.platform for f in facts if f.machine.host.platform is not None}
-    if len(known) > 1:
-        listed = ", ".join(sorted(map(str, known)))
-        raise InputError(
-            f"the machines have different platforms: {listed}", hint="lock each one separately"
-        )
-    if known:
-        return known.pop(), ()
-    import platform
-
-    here = Platform.parse(f"{sys.platform}-{platform.machine()}")
-    return here, (f"platform {here} is the running interpreter's",)
-
-
-def _python(facts: Iterable[Facts], stated: Stated) -> tuple[Version, tuple[str, ...]]:
-    from packaging.version import Version
-
-    if stated.is_free_threaded:
-        raise InputError("--python-version: free-threaded Python cannot be locked for")
-    interpreters = [f.environment.interpreter for f in facts if f.environment]
-    known = {
-        Version(f"{one.version.major}.{one.version.minor}")
-        for one in interpreters
-        if one is not None and one.version is not None
-    }
-    if len(known) > 1:
-        listed = ", ".join(map(str, sorted(known)))
-        raise InputError(
-            f"the machines have different Pythons: {listed}", hint="state --python-version"
-        )
-    if known:
-        found = known.pop()
-        return found, () if stated.python else (f"Python {found} is the one that was read",)
-    here = Version(f"{sys.version_info.major}.{sys.version_info.minor}")
-    return here, (f"Python {here} is the running interpreter's",)

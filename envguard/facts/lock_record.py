@@ -34,6 +34,8 @@ class LockedMachine:
         glibc: Version of the GNU C library.
         platform: System and processor.
         gpus: None when they were not known.
+        is_wsl: It runs under the Windows Subsystem for Linux.
+        compat_libcuda: Path of a forward-compatibility libcuda on it.
     """
 
     driver: DriverVersion | None = None
@@ -41,6 +43,35 @@ class LockedMachine:
     glibc: Version | None = None
     platform: Platform | None = None
     gpus: tuple[LockedGpu, ...] | None = None
+    is_wsl: bool | None = None
+    compat_libcuda: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LockedRequest:
+    """What was asked, so that the lock can be made again.
+
+    Args:
+        requirements: As asked for, sorted.
+        constraints: Bounds on whatever came along, sorted.
+        backend: The only torch backend that was asked for; None for the best one.
+        exact_only: The driver had to be at least the toolkit's own.
+        exclude_newer: Packages uploaded after this time did not exist.
+        allow_build: Extensions without a prebuilt wheel could be built on the machine.
+        glibc: Oldest glibc of the target; None when not known.
+        torch_index: Template of the PyTorch index, without credentials; None for the usual one.
+        index_url: Index for everything else, without credentials; None for uv's own.
+    """
+
+    requirements: tuple[str, ...]
+    constraints: tuple[str, ...] = ()
+    backend: Backend | None = None
+    exact_only: bool = False
+    exclude_newer: str | None = None
+    allow_build: bool = False
+    glibc: Version | None = None
+    torch_index: str | None = None
+    index_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +93,8 @@ class LockRecord:
         machines: The machines it was made for; empty when none in particular.
         reasons: Why this build.
         notes: Remarks from the time of locking.
+        is_free_threaded: The Python is the build without the GIL.
+        request: What was asked; None in a lock of an older envguard.
     """
 
     torch: Version
@@ -78,3 +111,5 @@ class LockRecord:
     machines: tuple[LockedMachine, ...] = ()
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    is_free_threaded: bool = False
+    request: LockedRequest | None = None

@@ -6,25 +6,35 @@ import re
 from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
+from envguard.lock.dockerfile import render_dockerfile
+from envguard.lock.environment import render_environment
+from envguard.lock.locks import Locks
+from envguard.lock.plan import LockPlan
 from envguard.lock.pylock import render_pylock
 from envguard.lock.requirements import Style, render_requirements
+from envguard.lock.uv_project import render_uv_project
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import PurePath
 
-    from envguard.lock.plan import LockPlan
-
-_PYLOCK_NAME = re.compile(r"pylock(?:\.[^.]+)?\.toml")
-_REQUIREMENTS_NAME = re.compile(r"requirements[^/\\]*\.txt")
-
-FORMATS: dict[str, Callable[[LockPlan, Style], str]] = {
-    "pylock": lambda plan, _style: render_pylock(plan),
+FORMATS: dict[str, Callable[[Locks, Style], str]] = {
+    "pylock": lambda locks, _style: render_pylock(locks),
     "requirements": render_requirements,
+    "uv-project": lambda locks, _style: render_uv_project(locks),
+    "environment": render_environment,
+    "dockerfile": render_dockerfile,
 }
 
+_NAMES = (
+    (re.compile(r"pylock(?:\.[^.]+)?\.toml"), "pylock"),
+    (re.compile(r"requirements[^/\\]*\.txt"), "requirements"),
+    (re.compile(r"environment[^/\\]*\.ya?ml"), "environment"),
+    (re.compile(r"Dockerfile[^/\\]*|[^/\\]*\.[Dd]ockerfile"), "dockerfile"),
+)
 
-def render_lock(plan: LockPlan, form: str, style: Style = Style.URLS) -> str:
+
+def render_lock(locks: Locks | LockPlan, form: str, style: Style = Style.URLS) -> str:
     """The lock in one of the :data:`FORMATS`.
 
     Raises:
@@ -33,7 +43,7 @@ def render_lock(plan: LockPlan, form: str, style: Style = Style.URLS) -> str:
     render = FORMATS.get(form)
     if render is None:
         raise InputError(f"--format: {form!r} is none of {', '.join(FORMATS)}")
-    return render(plan, style)
+    return render(Locks.of(locks) if isinstance(locks, LockPlan) else locks, style)
 
 
 def format_of(path: PurePath | None, stated: str | None) -> str:
@@ -50,7 +60,8 @@ def format_of(path: PurePath | None, stated: str | None) -> str:
     if stated is None and by_name is None:
         raise InputError(
             f"{path}: the name says no format",
-            hint="name it pylock.toml or requirements.txt, or state --format",
+            hint="name it pylock.toml, requirements.txt, environment.yml or Dockerfile, or state "
+            "--format",
         )
     is_bad_pylock = stated == "pylock" and by_name != "pylock"
     if is_bad_pylock or (by_name == "pylock" and path and stated not in {None, "pylock"}):
@@ -61,6 +72,4 @@ def format_of(path: PurePath | None, stated: str | None) -> str:
 
 
 def _format_by_name(name: str) -> str | None:
-    if _PYLOCK_NAME.fullmatch(name):
-        return "pylock"
-    return "requirements" if _REQUIREMENTS_NAME.fullmatch(name) else None
+    return next((form for pattern, form in _NAMES if pattern.fullmatch(name)), None)

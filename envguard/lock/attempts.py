@@ -103,7 +103,7 @@ def first_that_resolves(
             check_labels(pins, build)
             return _resolved(candidate, pins, failed, prepared)
     if lacking and len(lacking) == len(failed):
-        raise no_wheel_error(lacking, failed, request, means)
+        raise _no_wheel_error(lacking, failed, request, means)
     raise _nothing_resolves(failed, attempts)
 
 
@@ -209,29 +209,27 @@ def _nothing_resolves(failed: list[Rejected], attempts: list[_Attempt]) -> Envgu
     )
 
 
-def no_wheel_error(
+def _no_wheel_error(
     lacking: list[Prepared], failed: list[Rejected], request: LockRequest, means: Means
 ) -> NoCandidateError:
     """The definite no where an extension has no prebuilt wheel, with the nearest that has one."""
     best = lacking[0]
-    nearest = [
-        found
-        for name in best.missing
-        if (wheels := WheelMatrix.of(means.matrix.packages(name)))
-        and (
-            found := nearest_wheel(
-                wheels,
-                request.bounds_on(canonicalize_name(name)),
-                best.build,
-                request.target,
-                means.releases,
-            )
-        )
+    found = [
+        (name, _nearest(name, best, request, means)) for name, m in best.missing if m.can_be_built
     ]
-    words = f"; the nearest is {' and '.join(nearest)}" if nearest else ""
-    hint = f"--allow-build builds {' and '.join(best.missing)} on the machine"
-    return NoCandidateError(
-        f"{best.against}{words}",
-        hint=hint if not request.allow_build else "loosen the bounds on torch",
-        failed=tuple(failed),
-    )
+    nearest = " and ".join(where for _, where in found if where)
+    words = f"; the nearest is {nearest}" if nearest else ""
+    names = " and ".join(name for name, _ in found)
+    if not names or request.allow_build:
+        hint = "loosen the bounds on torch, or leave the extension out"
+    else:
+        hint = f"--allow-build leaves it to the machine to build {names}"
+    return NoCandidateError(f"{best.against}{words}", hint=hint, failed=tuple(failed))
+
+
+def _nearest(name: str, best: Prepared, request: LockRequest, means: Means) -> str:
+    wheels = WheelMatrix.of(means.matrix.packages(name))
+    if wheels is None:
+        return ""
+    stated = request.bounds_on(canonicalize_name(name))
+    return nearest_wheel(wheels, stated, best.build, request.target, means.releases)

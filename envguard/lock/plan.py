@@ -141,7 +141,17 @@ def narrow(ladder: Ladder, request: LockRequest, matrix: Matrix) -> Ladder:
     """
     ladder = _reject(ladder, lambda c: _too_new(c, request, matrix))
     fitting = _reject(ladder, lambda c: lacks_companion(c.build, request, matrix))
-    return fitting if fitting.candidates else ladder
+    return _kept_first(fitting if fitting.candidates else ladder, request)
+
+
+def _kept_first(ladder: Ladder, request: LockRequest) -> Ladder:
+    """The build of an earlier lock before all others, where it still serves."""
+
+    def is_other(candidate: Candidate) -> bool:
+        build = candidate.build
+        return (build.version, build.backend) != request.preferred_build
+
+    return Ladder(tuple(sorted(ladder.candidates, key=is_other)), ladder.rejected)
 
 
 def _reject(ladder: Ladder, reason_of: Callable[[Candidate], str]) -> Ladder:

@@ -157,6 +157,8 @@ def _look_for(
     if releases.web.is_offline:
         return _from_memory(wheels, combination, releases)
     listing = releases.listing(wheels.listing_url(combination.release, releases.base))
+    if not listing and not wheels.is_built(combination):
+        return None
     for name in wheels.file_names(combination):
         if listing and name not in listing:
             continue

@@ -77,11 +77,13 @@ class SeenRow:
     """Names of wheels that were seen, or found missing.
 
     Args:
+        tag: The release that they belong to.
         names: File names; one that ends in ``*`` stands for all that begin like it.
         is_absent: They were found missing.
         sha256: The digest of the one wheel that it names; empty when not recorded.
     """
 
+    tag: str
     names: tuple[str, ...]
     is_absent: bool
     sha256: str
@@ -185,7 +187,8 @@ class WheelMatrix:
         """Whether the build matrix holds it, or it was seen."""
         names = self.file_names(combination)
         for row in self.seen:
-            if any(row.holds(name) for name in names):
+            is_tag = row.tag == f"v{combination.release}"
+            if is_tag and any(row.holds(name) for name in names):
                 return not row.is_absent
         built = self.row(combination.release)
         return built is not None and _holds(built, combination)
@@ -295,7 +298,8 @@ def _read_seen(row: Row) -> SeenRow:
     if status not in {"seen", "absent"}:
         raise row.error("status", f"{status!r} is neither seen nor absent")
     digest = row.text("sha256") if row.has("sha256") else ""
-    return SeenRow(tuple(_expand(row.text("file"))), status == "absent", digest)
+    names = tuple(_expand(row.text("file")))
+    return SeenRow(row.text("release"), names, status == "absent", digest)
 
 
 def _expand(text: str) -> Iterator[str]:

@@ -53,7 +53,7 @@ class Prepared:
     bounds: tuple[MatrixBound, ...] = ()
     bounded: frozenset[str] = frozenset()
     wheels: tuple[ReleaseWheel, ...] = ()
-    missing: tuple[str, ...] = ()
+    missing: tuple[tuple[str, Missing], ...] = ()
     from_source: tuple[str, ...] = ()
     against: str = ""
     notes: tuple[str, ...] = ()
@@ -134,9 +134,9 @@ def _with_extension(
         refusal = _refused_by_headers(wheels.name, situation, request, matrix)
         if not refusal or _is_pinned(request.torch):
             return _with_source(prepared, wheels, refusal)
-        found = Missing(f"{found.reason}, and building it fails: {refusal}")
+        found = replace(found, reason=f"{found.reason}, and building it fails: {refusal}")
     against = "; ".join(filter(None, (prepared.against, found.reason)))
-    return replace(prepared, missing=(*prepared.missing, wheels.name), against=against)
+    return replace(prepared, missing=(*prepared.missing, (wheels.name, found)), against=against)
 
 
 def _with_wheel(prepared: Prepared, wheel: ReleaseWheel) -> Prepared:

@@ -124,6 +124,7 @@ class LockRequest:
         exclude_newer: Packages uploaded after this time do not exist (RFC 3339 or a date).
         is_offline: Only what uv has in its cache.
         preferred: Pins of an earlier lock, kept where they serve.
+        preferred_build: Version and backend of its torch, likewise.
         allow_build: Extensions without a prebuilt wheel may be built on the machine.
     """
 
@@ -137,6 +138,7 @@ class LockRequest:
     exclude_newer: str | None = None
     is_offline: bool = False
     preferred: tuple[Requirement, ...] = ()
+    preferred_build: tuple[Version, Backend] | None = None
     allow_build: bool = False
 
     @property

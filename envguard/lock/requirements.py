@@ -12,6 +12,7 @@ from envguard.lock.index import is_same_index, strip_credentials
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from envguard.lock.locks import Locks
     from envguard.lock.pins import Artifact, Pin
     from envguard.lock.plan import LockPlan
 
@@ -27,30 +28,55 @@ class Style(Enum):
     INDEX = "index"
 
 
-def render_requirements(plan: LockPlan, style: Style = Style.URLS) -> str:
+def render_requirements(locks: Locks, style: Style = Style.URLS) -> str:
     """The document as text, the same for equal plans.
 
     Raises:
-        InputError: The style needs a sha256 that the index does not give.
+        InputError: The style needs a sha256 that the index does not give, or there are several
+            targets.
     """
-    lines = [*_header(plan), *_index_lines(plan, style)]
+    plan = locks.single("requirements")
+    head = (f"# {line}" for line in heading(plan))
+    return "\n".join((*head, *index_lines(plan, style), *requirement_lines(plan, style))) + "\n"
+
+
+def heading(plan: LockPlan) -> Iterator[str]:
+    """What the lock is for, without comment marks."""
+    target = plan.request.target
+    yield (
+        f"envguard lock: torch {plan.build.label} for {target.platform}, "
+        f"Python {target.python_words}"
+    )
+    yield f"{plan.why} (matrix {plan.matrix_version})"
+    for item in plan.bounds:
+        yield f"{item.requirement}: {item.reason}"
+
+
+def requirement_lines(
+    plan: LockPlan, style: Style, *, separator: str = " \\\n    "
+) -> Iterator[str]:
+    """One requirement for each pin.
+
+    Args:
+        plan: The lock.
+        style: How the torch family is named.
+        separator: Between a requirement and its hashes.
+
+    Raises:
+        InputError: A pin has no sha256.
+    """
     for pin in plan.pins:
         is_by_url = style is Style.URLS and plan.comes_from_torch_index(pin)
-        lines.append(_by_url(pin) if is_by_url else _by_hash(pin))
-    return "\n".join(lines) + "\n"
+        if is_by_url or not pin.index_url:
+            yield _by_url(pin)
+        else:
+            yield _by_hash(pin, separator)
 
 
-def _header(plan: LockPlan) -> Iterator[str]:
-    target = plan.request.target
-    yield f"# envguard lock: torch {plan.build.label} for {target.platform}, Python {target.python}"
-    yield f"# {plan.why} (matrix {plan.matrix_version})"
-
-
-def _index_lines(plan: LockPlan, style: Style) -> Iterator[str]:
+def index_lines(plan: LockPlan, style: Style) -> Iterator[str]:
     """The default index where it was stated; in the index style every index that is needed."""
-    others = sorted(
-        {strip_credentials(p.index_url) for p in plan.pins if not plan.comes_from_torch_index(p)}
-    )
+    elsewhere = (p.index_url for p in plan.pins if not plan.comes_from_torch_index(p))
+    others = sorted({strip_credentials(url) for url in elsewhere if url})
     stated = plan.request.indexes.default
     others.sort(key=lambda url: stated is None or not is_same_index(url, stated))
     if style is Style.INDEX:
@@ -75,10 +101,10 @@ def _by_url(pin: Pin) -> str:
     return f"{pin.name} @ {_quoted(artifact)}#sha256={_sha256(artifact)}{marker}"
 
 
-def _by_hash(pin: Pin) -> str:
+def _by_hash(pin: Pin, separator: str) -> str:
     marker = f" ; {pin.marker}" if pin.marker else ""
     hashes = sorted({_sha256(artifact) for artifact in pin.artifacts})
-    return " \\\n    ".join(
+    return separator.join(
         (f"{pin.name}=={pin.version}{marker}", *(f"--hash=sha256:{digest}" for digest in hashes))
     )
 

@@ -13,8 +13,8 @@ from envguard.facts.machine import Driver, Gpu, Host, Machine, Platform
 from envguard.facts.versions import ComputeCapability, DriverVersion
 from envguard.lock.companions import torch_family
 from envguard.lock.index import IndexSettings
+from envguard.lock.project import Problem
 from envguard.lock.request import LockRequest, Target, parse_words
-from envguard.lock.resolve import Problem
 from envguard.lock.runner import Uv, find_uv
 from envguard.matrix.loader import Matrix
 from tests.loopback.index import LoopbackIndex

@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 
 if TYPE_CHECKING:
     from envguard.lock.pins import Pin
-    from envguard.lock.resolve import Problem
+    from envguard.lock.project import Problem
 
 
 def asking(problem: Problem, *words: str) -> Problem:

@@ -10,8 +10,8 @@ from packaging.version import Version
 
 from envguard.errors import ToolError
 from envguard.facts.versions import Backend
-from envguard.lock.attempts import check_labels
 from envguard.lock.pins import Artifact, Pin
+from envguard.lock.trial import check_labels
 from tests.lock.conftest import LINUX
 
 if TYPE_CHECKING:

@@ -158,7 +158,6 @@ def test_machine_without_driver_gets_a_cpu_build_and_is_told(
         (("torch", "--driver-fit", "loose", *V100), 2, "--driver-fit: 'loose' is none of"),
         (("torch", "--exclude-newer", "soon", *V100), 2, "--exclude-newer: 'soon'"),
         (("torch", "--torch-index", "here", *V100), 2, "--torch-index: 'here' is not an address"),
-        (("torch", "--gpu", "V100", "--python-version", "3.13t"), 2, "free-threaded"),
         (("torch", "--uv", "nowhere/uv", *V100), 3, "uv cannot be started: nowhere/uv"),
         (("torch>=2.15", *V100, *TARGET), 1, "no build of torch>=2.15 serves the machines"),
         (("nosuch", *V100, *TARGET), 1, "nosuch was not found"),

@@ -181,4 +181,4 @@ def test_name_that_installers_would_not_read_is_refused(path: str, stated: str |
 
 
 def test_formats_are_registered() -> None:
-    assert set(FORMATS) == {"pylock", "requirements"}
+    assert set(FORMATS) == {"pylock", "requirements", "uv-project", "environment", "dockerfile"}

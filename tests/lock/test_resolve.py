@@ -13,12 +13,13 @@ from packaging.version import Version
 from envguard.errors import ToolError
 from envguard.lock.failures import UnsolvableError
 from envguard.lock.request import Target
-from envguard.lock.resolve import Problem, resolve
+from envguard.lock.resolve import resolve
 from tests.lock.conftest import LINUX
 from tests.lock.problems import asking, origins, versions
 from tests.loopback.index import Trouble
 
 if TYPE_CHECKING:
+    from envguard.lock.project import Problem
     from envguard.lock.runner import Uv
     from tests.loopback.index import LoopbackIndex
 

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from envguard.errors import NetworkError, ToolError
 from envguard.lock.failures import UnsolvableError
-from envguard.lock.resolve import Problem, resolve
+from envguard.lock.resolve import resolve
 from envguard.lock.runner import find_uv
 from tests.lock.problems import asking, origins, versions
 from tests.loopback.files import wheel
@@ -20,6 +20,7 @@ from tests.loopback.index import Trouble
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from envguard.lock.project import Problem
     from envguard.lock.runner import Uv
     from tests.loopback.index import LoopbackIndex
 

@@ -23,6 +23,7 @@ class Served:
         content: The bytes; None where only name, hash and metadata are known.
         requires_python: What the index states.
         uploaded: Upload time that the index states.
+        is_digest_told: A release's list of files states its hash.
     """
 
     filename: str
@@ -31,6 +32,7 @@ class Served:
     content: bytes | None = None
     requires_python: str = ">=3.8"
     uploaded: str = "2026-01-02T00:00:00Z"
+    is_digest_told: bool = True
 
     @property
     def metadata_sha256(self) -> str:

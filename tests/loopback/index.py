@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import json
 import threading
 import time
@@ -13,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from tests.loopback.releases import release_files
 from tests.loopback.world import default_pages, torch_pages
 
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ class Trouble(Enum):
     TRUNCATED = "truncated"
     DROPPED = "dropped"
     GARBAGE = "garbage"
+    ELSEWHERE = "elsewhere"  # a redirect to another server, over plain http
+    HUGE = "huge"  # 50 MB of page
+    REPLACED = "replaced"  # another file than the one announced
+    UNLISTED = "unlisted"  # no list of a release's files
 
 
 @dataclass
@@ -78,6 +84,11 @@ class LoopbackIndex:
     @property
     def default(self) -> str:
         return f"{self.address}/simple"
+
+    @property
+    def releases(self) -> str:
+        """Where GitHub is."""
+        return f"{self.address}/gh"
 
     @property
     def paths(self) -> list[str]:
@@ -158,6 +169,15 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
             case Trouble.GARBAGE:
                 self._reply(200, b"\x00\xff not an index \xfe", _JSON)
+            case Trouble.ELSEWHERE:
+                self._redirect("http://elsewhere.example/simple/")
+            case Trouble.HUGE:
+                link = b'<a href="x-1.0-py3-none-any.whl">x</a>\n'
+                self._reply(200, link * (50_000_000 // len(link)), "text/html")
+            case Trouble.REPLACED:
+                self._reply(200, b"not the wheel that it was", "application/octet-stream")
+            case Trouble.UNLISTED:
+                self._reply(404, b"no list", "text/plain")
             case _:
                 self._reply(int(trouble.value), b"no", "text/plain")
 
@@ -183,6 +203,12 @@ class _Handler(BaseHTTPRequestHandler):
                 self._json(name, default_pages()[name])
             case ["files", name]:
                 self._file(default_pages(), name)
+            case ["gh", owner, name, "releases", "expanded_assets", tag]:
+                self._assets(f"{owner}/{name}", tag)
+            case ["gh", owner, name, "releases", "download", tag, file]:
+                self._redirect(f"/gh/assets/{quote(f'{owner}/{name}/{tag}/{file}')}")
+            case ["gh", "assets", owner, name, tag, file]:
+                self._file({"": release_files().get((f"{owner}/{name}", tag), [])}, file)
             case _:
                 self._reply(404, b"not here", "text/plain")
 
@@ -219,13 +245,33 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._reply(200, found.content, "application/octet-stream")
 
+    def _assets(self, repository: str, tag: str) -> None:
+        files = release_files().get((repository, tag))
+        if files is None:
+            self._reply(404, b"no such release", "text/plain")
+            return
+        rows = "".join(_asset(repository, tag, file) for file in files)
+        self._reply(200, f"<div>{rows}</div>".encode(), "text/html")
+
+    def _redirect(self, target: str) -> None:
+        self.send_response(302)
+        self.send_header("Location", target)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
     def _reply(self, status: int, body: bytes, kind: str, *, length: int | None = None) -> None:
+        etag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
+        if status == 200 and self.headers.get("If-None-Match") == etag:
+            status, body, length = 304, b"", None
         self.send_response(status)
+        if status in {200, 304}:
+            self.send_header("ETag", etag)
         if status == 401:
             self.send_header("WWW-Authenticate", 'Basic realm="private"')
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(length or len(body)))
-        self.send_header("Cache-Control", "max-age=600" if status == 200 else "no-store")
+        is_kept = status in {200, 304}
+        self.send_header("Cache-Control", "max-age=600" if is_kept else "no-store")
         self.end_headers()
         if self.command != "HEAD":
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -254,3 +300,10 @@ def _entry(file: Served, prefix: str) -> dict[str, object]:
     if file.metadata:
         entry["core-metadata"] = {"sha256": file.metadata_sha256}
     return entry
+
+
+def _asset(repository: str, tag: str, file: Served) -> str:
+    """A row as GitHub writes it: the link, then the digest."""
+    href = f"/{repository}/releases/download/{tag}/{quote(file.filename)}"
+    digest = f'<clipboard-copy value="sha256:{file.sha256}"></clipboard-copy>'
+    return f'<li><a href="{href}">{file.filename}</a>{digest if file.is_digest_told else ""}</li>\n'

@@ -152,6 +152,7 @@ def _surroundings() -> list[Served]:
         "pillow": "12.1.0",
         "psutil": "7.2.1",
         "hjson": "3.1.0",
+        "einops": "0.8.1",
         "pyyaml": "6.0.4",
         "requests": "2.34.2",
         "nvidia-cublas-cu12": "12.6.4.1",

@@ -1,0 +1,169 @@
+"""Runs ``envguard lock``: plans for all targets, then a file, a ladder or a comparison."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from envguard.cli.lock_output import write_outputs
+from envguard.cli.progress import waiting
+from envguard.cli.signals import ending_on_signals
+from envguard.errors import ExitCode
+from envguard.lock.failures import NoCandidateError
+from envguard.lock.ladder import ladder_lines
+from envguard.lock.locks import Locks
+from envguard.lock.plan import plan_lock
+from envguard.lock.releases import Releases
+from envguard.lock.runner import Uv, find_uv
+from envguard.lock.web import Web
+from envguard.lock.webcache import WebCache, cache_folder
+from envguard.matrix.loader import Matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from envguard.cli.lock_output import Output
+    from envguard.cli.lock_request import ChoiceOptions
+    from envguard.lock.plan import LockPlan
+    from envguard.lock.previous import PreviousLock
+    from envguard.lock.request import LockRequest
+
+    Requests = tuple[tuple[str, LockRequest], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a run takes besides the requests.
+
+    Args:
+        matrix: The tables.
+        uv: The resolver.
+        releases: Where prebuilt wheels are looked for.
+        notes: Remarks on how the requests came together.
+        is_quiet: Nothing is said on standard error.
+    """
+
+    matrix: Matrix
+    uv: Uv
+    releases: Releases
+    notes: tuple[str, ...]
+    is_quiet: bool
+
+    @classmethod
+    def of(
+        cls,
+        matrix: Matrix,
+        choice: ChoiceOptions,
+        environ: Mapping[str, str],
+        uv: Path | None,
+        notes: tuple[str, ...],
+        *,
+        quiet: bool,
+    ) -> Means:
+        """Put the means together.
+
+        Raises:
+            ToolError: There is no usable uv.
+        """
+        folder = cache_folder(environ)
+        web = Web(WebCache(folder) if folder else None, is_offline=choice.offline)
+        found = find_uv(environ, stated=uv)
+        return cls(matrix, found, Releases(web, choice.release_base), notes, quiet)
+
+    def say(self, text: str) -> None:
+        """Say a line on standard error, unless that is not wanted."""
+        if not self.is_quiet:
+            typer.echo(f"envguard: {text}", err=True)
+
+
+def _plan(requests: Requests, means: Means) -> Locks:
+    with ending_on_signals(), waiting(is_wanted=not means.is_quiet) as say:
+        named = [(name, _plan_one(name, request, means, say)) for name, request in requests]
+    return Locks(tuple(named))
+
+
+def _plan_one(
+    name: str, request: LockRequest, means: Means, say: Callable[[str], None]
+) -> LockPlan:
+    def say_where(text: str) -> None:
+        say(f"{name}: {text}" if name else text)
+
+    return plan_lock(
+        request,
+        means.matrix,
+        means.uv,
+        notes=means.notes,
+        releases=means.releases,
+        say=say_where,
+    )
+
+
+def write_lock(requests: Requests, means: Means, outputs: Sequence[Output], style: str) -> ExitCode:
+    """Plan, write and say what was chosen."""
+    locks = _plan(requests, means)
+    paths = write_outputs(locks, outputs, style)
+    _sum_up(locks, paths, means)
+    return ExitCode.FITS
+
+
+def _sum_up(locks: Locks, paths: Sequence[Path], means: Means) -> None:
+    for note in dict.fromkeys(note for plan in locks.plans for note in plan.notes):
+        means.say(f"note: {note}")
+    for name, plan in locks.named:
+        newer = [item for item in plan.rejected if item.build.version > plan.build.version]
+        passed = f"; {len(newer)} newer builds do not fit" if newer else ""
+        means.say(f"{f'{name}: ' if name else ''}{plan.why}{passed}")
+        for bound in plan.bounds:
+            means.say(f"{bound.requirement}: {bound.reason}")
+    places = f" in {', '.join(map(str, paths))}" if paths else ""
+    means.say(f"{sum(1 for _ in locks.merged())} packages locked{places}")
+
+
+def explain_lock(
+    requests: Requests,
+    means: Means,
+    outputs: Sequence[Output],
+    style: str,
+    *,
+    is_written: bool,
+) -> ExitCode:
+    """Plan and print the whole ladder; write the lock only where a file was named.
+
+    Raises:
+        NoCandidateError: Nothing fits; the ladder is printed all the same.
+    """
+    try:
+        locks = _plan(requests, means)
+    except NoCandidateError as err:
+        typer.echo("\n".join(ladder_lines((), err.failed)))
+        raise
+    for name, plan in locks.named:
+        if name:
+            typer.echo(f"{name}:")
+        lines = ladder_lines(
+            plan.ladder.candidates, plan.ladder.rejected, chosen=plan, web=means.releases.web
+        )
+        typer.echo("\n".join(lines))
+    paths = write_outputs(locks, outputs, style) if is_written else ()
+    if paths:
+        _sum_up(locks, paths, means)
+    return ExitCode.FITS
+
+
+def check_lock(requests: Requests, means: Means, previous: PreviousLock) -> ExitCode:
+    """Plan, and compare with an earlier lock."""
+    from envguard.lock.compare import differences
+    from envguard.lock.pylock import pylock_document
+
+    locks = _plan(requests, means)
+    lines = differences(previous.document, pylock_document(locks))
+    for line in lines:
+        typer.echo(line)
+    if lines:
+        means.say(f"{previous.path} is no longer what the request and the machines give")
+        return ExitCode.DOES_NOT_FIT
+    means.say(f"{previous.path} is what the request and the machines give")
+    return ExitCode.FITS
