@@ -215,7 +215,7 @@ class BinaryFacts:
 
     @property
     def torch_code(self) -> tuple[CompiledFile, ...]:
-        """torch's own libraries that hold code for GPUs, the one with most pieces first.
+        """Libraries of torch itself with code for GPUs, the one with most pieces first.
 
         They need not serve the same targets: linear algebra and NCCL's helpers have libraries
         of their own.
