@@ -15,7 +15,7 @@ from envguard.cli.subject import live_facts, read_source
 from envguard.cli.tables import load_matrix
 from envguard.facts.facts import Facts
 from envguard.facts.machine import Gpu, Limits, Machine
-from envguard.memory.calibrate import read_record
+from envguard.memory.calibrate import Measured, measured_peaks
 from envguard.memory.limits import MemoryLimits, limits_of, parse_memory
 from envguard.memory.report import Extras, plan_report
 from envguard.memory.request import Request, resolve
@@ -64,20 +64,29 @@ def plan(
     facts = _facts(limits)
     resolved = resolve(_request(model_options, job, versions, facts), table)
     found = _limits(limits, facts, table)
-    measured = read_record(from_run) if from_run is not None else None
     report = plan_report(
         resolved,
         table,
         found.limits,
         found.facts,
         matrix_version=matrix.manifest.data_version,
-        extras=Extras(sweep, compare_estimators, measured),
+        extras=Extras(sweep, compare_estimators, _measured(from_run)),
     )
     if plot is not None:
         from envguard.render.plot import write_plot  # needs the extra envguard[plot]
 
         write_plot(report.extra, plot)
     return emit_report(report, output)
+
+
+def _measured(folder: Path | None) -> Measured | None:
+    """The peaks of a run from the record that `envguard run` made of it."""
+    if folder is None:
+        return None
+    from envguard.crash.record import load_record  # only for this option
+
+    memory = load_record(folder).memory
+    return measured_peaks(memory.phase_peaks, memory.gpu_peaks)
 
 
 def _request(

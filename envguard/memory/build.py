@@ -38,6 +38,9 @@ _RECOMPUTE_WORDS = (
 )
 _PRECISION_WORDS = "bf16 with fp32 masters (--dtype)"
 _BATCH_WORDS = "1 sample a GPU at a time (--micro-batch)"
+_ACCUMULATE_WORDS = (
+    "gradients of one pass a step (--accumulate); the high end of the range is with more"
+)
 _LENGTH_WORDS = "1024 tokens a sample (--seq-len)"
 
 
@@ -78,7 +81,7 @@ def build_job(
         params_on=settings.get("params_on", Place) or Place.GPU,
         micro_batch=_assume(settings, "micro_batch", 1, _BATCH_WORDS, assumed),
         seq_len=_assume(settings, "seq_len", 1024, _LENGTH_WORDS, assumed),
-        accumulates=_accumulates(settings),
+        accumulates=_accumulates(settings, assumed),
         recompute=_assume(settings, "recompute", Recompute.NONE, _RECOMPUTE_WORDS, assumed),
         is_recompute_stated="recompute" in settings.values,
         attention=settings.get("attention", Attention) or Attention.SDPA,
@@ -92,9 +95,12 @@ def build_job(
     )
 
 
-def _accumulates(settings: Settings) -> bool | None:
+def _accumulates(settings: Settings, assumed: list[str]) -> bool | None:
     steps = settings.get("accumulate", int)
-    return None if steps is None else steps > 1
+    if steps is None:
+        assumed.append(_ACCUMULATE_WORDS)
+        return None
+    return steps > 1
 
 
 def _lora(settings: Settings, quantized: Quantized | None, assumed: list[str]) -> Lora | None:

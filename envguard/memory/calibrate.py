@@ -1,32 +1,22 @@
-"""Scales a plan to what a run was measured to need.
-
-The record is a JSON object, or a folder with ``record.json``, whose ``phases`` lists objects of
-``phase`` (load, init, step or train, save, resume), ``gpu_peak_bytes`` of the fullest GPU and
-``host_peak_bytes`` of the node, either of which may be missing.
-"""
+"""Scales a plan to what a run of the same job was measured to need."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING
 
 from envguard.errors import DocumentError
 from envguard.memory.limits import GIB
 from envguard.memory.lines import Line, Stack
-from envguard.memory.model_file import read_json_object
 from envguard.memory.plan import MemoryPlan, Phase, PhasePlan, Side
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+# A run's phases as `envguard run` names them; import and shutdown have no line in a plan.
 _PHASES = {"train": Phase.STEP, **{phase.value: phase for phase in Phase}}
-_FIELDS = {Side.GPU: "gpu_peak_bytes", Side.HOST: "host_peak_bytes"}
 # Outside these factors the record is of another job, not of this one with a margin.
 _LEAST, _MOST = 0.2, 5.0
 
-Measured = dict[tuple[Side, Phase], float]
+Measured = dict[tuple[Side, Phase | None], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,36 +56,31 @@ def _scaled_line(line: Line, factor: float) -> Line:
     return line if line.is_reclaimable else line.times(factor)
 
 
-def read_record(path: Path) -> Measured:
-    """Read the measured peaks of a run.
+def measured_peaks(host_peaks: Mapping[str, int], gpu_peaks: Mapping[int, int]) -> Measured:
+    """The peaks that a plan can be held against.
+
+    Args:
+        host_peaks: Bytes of all processes of one node by phase, as run records name phases.
+        gpu_peaks: Bytes by GPU over the whole run.
+
+    Returns:
+        Bytes by side and phase; None for a peak of which the phase is not known.
 
     Raises:
-        DocumentError: No record, or a field of the wrong form; the message names it.
+        DocumentError: Nothing in it can be compared with a plan.
     """
-    target = path / "record.json" if path.is_dir() else path
-    phases = read_json_object(target).get("phases")
-    if not isinstance(phases, list):
-        raise DocumentError(f"{target}: phases: expected a list of phases with their peaks")
     found: Measured = {}
-    for index, entry in enumerate(phases):
-        where = f"{target}: phases[{index}]"
-        if not isinstance(entry, dict):
-            raise DocumentError(f"{where}: expected an object")
-        phase = _PHASES.get(str(entry.get("phase")))
-        if phase is None:
-            continue  # import and shutdown have no line in a plan
-        for side, name in _FIELDS.items():
-            if entry.get(name) is not None:
-                found[side, phase] = _bytes(entry[name], f"{where}.{name}")
+    for name, size in host_peaks.items():
+        phase = _PHASES.get(name)
+        if phase is not None and size > 0:
+            found[Side.HOST, phase] = float(size)
+    if not found and max(host_peaks.values(), default=0) > 0:
+        found[Side.HOST, None] = float(max(host_peaks.values()))
+    if max(gpu_peaks.values(), default=0) > 0:
+        found[Side.GPU, None] = float(max(gpu_peaks.values()))
     if not found:
-        raise DocumentError(f"{target}: phases: none holds {' or '.join(_FIELDS.values())}")
+        raise DocumentError("--from-run: the record holds no memory of any phase")
     return found
-
-
-def _bytes(value: object, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**60:
-        raise DocumentError(f"{where}: {value!r} is not a number of bytes")
-    return float(value)
 
 
 def calibrate(plan: MemoryPlan, measured: Measured) -> Calibration:
@@ -106,7 +91,8 @@ def calibrate(plan: MemoryPlan, measured: Measured) -> Calibration:
     """
     factors: dict[tuple[Side, Phase], float] = {}
     words: list[str] = []
-    for (side, phase), size in measured.items():
+    for (side, known), size in measured.items():
+        phase = known or plan.peak(side).phase
         planned = plan.phase(phase).stack(side).total.likely
         factor = size / planned if planned else 1.0
         if not _LEAST <= factor <= _MOST:

@@ -38,6 +38,9 @@ class Part(Enum):
     FILE_CACHE = "file cache"
 
 
+_NOT_OF_THE_MODEL = frozenset({Part.CONTEXT, Part.NCCL, Part.BASELINE})
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One amount of memory.
@@ -92,16 +95,23 @@ class Book:
         table: The formulas.
         symbols: The values of a job.
         pins_memory: Page-locked blocks are rounded up.
+        spread: By what factor the model's parameters may be off either way.
     """
 
-    __slots__ = ("pins_memory", "symbols", "table")
+    __slots__ = ("pins_memory", "spread", "symbols", "table")
 
     def __init__(
-        self, table: MemoryTable, symbols: Mapping[str, float], *, pins_memory: bool = True
+        self,
+        table: MemoryTable,
+        symbols: Mapping[str, float],
+        *,
+        pins_memory: bool = True,
+        spread: float = 1.0,
     ) -> None:
         self.table = table
         self.symbols = symbols
         self.pins_memory = pins_memory
+        self.spread = spread
 
     def line(self, part: Part, formula_id: str, *, per: float = 1.0) -> Line:
         """The line of one formula.
@@ -113,6 +123,8 @@ class Book:
         """
         formula = self.table.formula(formula_id)
         amount = formula.evaluate(self.symbols, is_pinned=self.pins_memory).times(per)
+        if part not in _NOT_OF_THE_MODEL:
+            amount = amount.widened(1 / self.spread, self.spread)
         return Line(part, formula.id, amount, formula.what, is_firm=is_firm(formula))
 
     def moments(self, formula_id: str) -> frozenset[str]:

@@ -91,7 +91,12 @@ def plan_memory(job: Job, table: MemoryTable, limits: MemoryLimits | None = None
         table: The formulas.
         limits: The machine's; they decide where DeepSpeed flattens weights. None is not known.
     """
-    book = Book(table, job_symbols(job, table), pins_memory=job.zero.pins_memory)
+    book = Book(
+        table,
+        job_symbols(job, table),
+        pins_memory=job.zero.pins_memory,
+        spread=job.shape.spread,
+    )
     room = limits.gpu_usable if limits is not None else None
     on_host = _flattens_on_host(job, book, room)
     gpu = plan_gpu(job, book, flattens_on_host=on_host)
