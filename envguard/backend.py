@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envguard.facts.environment import Accelerator
 from envguard.facts.machine import Platform
 from envguard.facts.versions import Backend
 from envguard.matrix.fit import CodeGrade, DriverFit, DriverGrade, grade_code, grade_driver
@@ -221,7 +220,8 @@ _DRIVER_WORDS = {
 
 def _why(build: TorchBuildRow, grade: DriverGrade, machines: tuple[Machine, ...]) -> str:
     if build.backend.cuda is None:
-        reason = "" if has_gpu_to_serve(machines) else ": there is no NVIDIA GPU"
+        is_without = bool(machines) and not has_gpu_to_serve(machines)
+        reason = ": there is no NVIDIA GPU" if is_without else ""
         return f"torch {build.version} for the CPU{reason}"
     capabilities = sorted(
         {gpu.capability for m in machines for gpu in m.selected_gpus if gpu.capability}
@@ -258,8 +258,3 @@ def nearest_build(
 def has_gpu_to_serve(machines: Iterable[Machine]) -> bool:
     """Whether any machine has, or may have, an NVIDIA GPU."""
     return any(m.gpus is None or m.gpus for m in machines)
-
-
-def is_judged(accelerator: Accelerator | None) -> bool:
-    """Whether envguard judges this kind of build at all."""
-    return accelerator in {None, Accelerator.CUDA, Accelerator.CPU}

@@ -118,8 +118,17 @@ def _sum_up(locks: Locks, paths: Sequence[Path], means: Means) -> None:
         means.say(f"{f'{name}: ' if name else ''}{plan.why}{passed}")
         for bound in plan.bounds:
             means.say(f"{bound.requirement}: {bound.reason}")
+        if newer_serves := _newer(plan):
+            means.say(f"kept from the earlier lock; {newer_serves} serves too: see --upgrade")
     places = f" in {', '.join(map(str, paths))}" if paths else ""
     means.say(f"{sum(1 for _ in locks.merged())} packages locked{places}")
+
+
+def _newer(plan: LockPlan) -> str:
+    """A newer build that an earlier lock's one was preferred to; empty for none."""
+    others = (c.build for c in plan.ladder.candidates if c.build.version > plan.build.version)
+    newest = next(others, None)
+    return f"torch {newest.label}" if newest and plan.request.preferred_build else ""
 
 
 def explain_lock(

@@ -191,7 +191,7 @@ def _remarks(
         yield "a CPU build is locked: there is no NVIDIA GPU among the machines"
     if candidate.grade is DriverGrade.UNKNOWN and floor is not None:
         yield f"no driver is known: the build needs driver {floor} or newer"
-    if not candidate.build.is_verified:
+    if not candidate.build.is_verified and request.is_offline:
         yield f"that {candidate.build.label} is published is announced, not established"
     for pin in pins:
         if pin.index_url.startswith("file:"):

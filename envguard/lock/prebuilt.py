@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -14,7 +15,7 @@ from envguard.lock.prebuilt_rows import Combination, WheelMatrix
 from envguard.lock.situation import admits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from packaging.specifiers import SpecifierSet
 
@@ -90,11 +91,13 @@ def find_wheel(
     reason = _never(wheels, build, target, situation)
     if reason:
         return Missing(reason)
-    for asked, combination in enumerate(_candidates(wheels, stated, build, target)):
-        if asked >= _MOST_ASKED:
-            break
-        if found := _look_for(wheels, combination, releases):
-            return found
+    wanted = list(islice(_candidates(wheels, stated, build, target), _MOST_ASKED))
+    look = _remembered if releases.web.is_offline else _look_for
+    found = next(filter(None, (look(wheels, one, releases) for one in wanted)), None)
+    if found is not None:
+        return found
+    if releases.web.is_offline:
+        _check_known(wheels, wanted)
     cuda = build.backend.cuda
     minor = ".".join(map(str, build.version.release[:2]))
     which = f"{wheels.name}{stated}"
@@ -154,8 +157,6 @@ def _combinations(
 def _look_for(
     wheels: WheelMatrix, combination: Combination, releases: Releases
 ) -> ReleaseWheel | None:
-    if releases.web.is_offline:
-        return _from_memory(wheels, combination, releases)
     listing = releases.listing(wheels.listing_url(combination.release, releases.base))
     if not listing and not wheels.is_built(combination):
         return None
@@ -185,20 +186,36 @@ def _digest(
             f"{file.url} has sha256 {digest}, on record is {recorded}",
             hint="the file was replaced: do not use it before you know why",
         )
+    web.remember_digest(file, digest)
     return digest
 
 
-def _from_memory(
+def _remembered(
     wheels: WheelMatrix, combination: Combination, releases: Releases
 ) -> ReleaseWheel | None:
-    """Offline: a wheel whose digest is on record, or was computed before."""
+    """A wheel whose digest is on record, or was found out before."""
     for name in wheels.file_names(combination):
         url = wheels.url(combination.release, name, releases.base)
-        known = releases.web.cache.last_digest(url) if releases.web.cache else None
-        digest = known or (wheels.is_built(combination) and wheels.recorded_digest(name))
+        is_built = wheels.is_built(combination)
+        digest = releases.web.known_digest(url) or (is_built and wheels.recorded_digest(name))
         if digest:
             return ReleaseWheel(wheels.name, combination, url, digest)
     return None
+
+
+def _check_known(wheels: WheelMatrix, wanted: Iterable[Combination]) -> None:
+    """Refuse to say that there is none where one should be, only nobody was asked.
+
+    Raises:
+        NetworkError: One should be.
+    """
+    for combination in wanted:
+        if wheels.is_built(combination):
+            raise NetworkError(
+                f"offline: the hash of the wheel of {wheels.name} {combination.release} for "
+                f"{combination.words} is not known",
+                hint="run it once without --offline",
+            )
 
 
 def nearest_wheel(
@@ -216,12 +233,8 @@ def nearest_wheel(
     found = [c for c in wheels.combinations() if c.platform == platform]
     near = sorted(found, key=lambda c: _distance(c, stated, build, target))
     for combination in near[:_MOST_ASKED]:
-        name = f"{wheels.name} {combination.release} for {combination.words}"
-        try:
-            if releases.web.is_offline or _look_for_name(wheels, combination, releases):
-                return name
-        except NetworkError:
-            return name
+        if releases.web.is_offline or _look_for_name(wheels, combination, releases):
+            return f"{wheels.name} {combination.release} for {combination.words}"
     return ""
 
 

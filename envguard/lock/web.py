@@ -195,6 +195,15 @@ class Web:
             self.cache.keep_digest(file.url, file.etag, digest)
         return digest
 
+    def remember_digest(self, file: RemoteFile, sha256: str) -> None:
+        """Keep the digest that somebody else stated for a file, for when nobody can be asked."""
+        if self.cache:
+            self.cache.keep_digest(file.url, file.etag, sha256)
+
+    def known_digest(self, url: str) -> str | None:
+        """The digest that a file had when it was last asked about; None when it never was."""
+        return self.cache.last_digest(strip_credentials(url)) if self.cache else None
+
     def _download(self, file: RemoteFile, url: str) -> str:
         digest, received = hashlib.sha256(), 0
         with self._open("GET", url, {"Accept-Encoding": "identity"}) as answer:

@@ -132,6 +132,7 @@ def default_pages() -> Pages:
         wheel("fresh", "2.0", uploaded="2026-10-01T00:00:00Z"),
         wheel("fresh", "1.0", uploaded="2026-01-01T00:00:00Z"),
         source("deepspeed", "0.19.8", ("torch>=2.0.0", "numpy", "psutil", "hjson")),
+        source("flash-attn", "2.8.3", preamble="import torch_that_is_not_there"),
         source("needs-torch-to-build", "1.0", preamble="import torch_that_is_not_there"),
     ]
     pages: Pages = {}
