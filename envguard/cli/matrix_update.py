@@ -100,6 +100,8 @@ def _keep(release: DataRelease, web: Web) -> Path:
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
     except OSError as err:
+        if (place / "manifest.toml").is_file():  # another update was faster
+            return place
         raise InputError(f"{place}: cannot be written: {err.strerror or err}") from err
     return place
 
