@@ -114,9 +114,10 @@ def _also(findings: list[Finding], style: Style) -> Iterator[str]:
     for finding in findings:
         mark = style.paint(finding.status.value.upper(), _COLOURS[finding.status])
         where = f", line {finding.line}" if finding.line else ""
-        lines = _wrap(f"{finding.code} {finding.title}{where}", style, "       ", "       ")
-        yield f"  {mark:<5}{lines[0][6:]}" if lines else f"  {mark}"
-        yield from lines[1:]
+        text = f"{finding.code} {finding.cause}: {finding.title}{where}"
+        first, *rest = _wrap(text, style, " " * 7)
+        yield f"  {mark}{first[2 + len(finding.status.value) :]}"
+        yield from rest
 
 
 def _next_time(crash: Mapping[str, Any], style: Style) -> Iterator[str]:

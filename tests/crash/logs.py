@@ -6,6 +6,7 @@ import io
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envguard.cli.options import DEFAULT_TORCH_INDEX
 from envguard.crash.diagnose import diagnose
@@ -15,7 +16,6 @@ from envguard.facts.facts import Facts
 from envguard.ingest.pins import add_pins
 from envguard.ingest.stated import parse_stated, stated_facts
 from envguard.matrix.loader import Matrix
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from envguard.facts.report import Report

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from envguard.facts.findings import Status
 from tests.crash.logs import FOLDER, CrashLog, load_log, report_of
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from envguard.facts.report import Report
