@@ -85,9 +85,11 @@ def _symbol_cause(problem: LinkProblem, abi: bool | None) -> str:
 
 
 def _status_of(problem: LinkProblem) -> Status:
-    if problem.one_of_several or problem.loading in {Loading.GUARDED, Loading.LAZY}:
+    """A module of torch's family has to load: packages that guard its import fail later on it."""
+    if problem.one_of_several:
         return Status.WARN
-    return Status.FAIL if problem.loading is Loading.IMPORT else Status.WARN
+    must_load = problem.is_torch or problem.loading is Loading.IMPORT
+    return Status.FAIL if must_load else Status.WARN
 
 
 def _package_of(module: str) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from envguard.cli.options import MachineOptions
+    from envguard.facts.environment import Environment
     from envguard.matrix.loader import Matrix
 
 
@@ -128,6 +129,13 @@ def _absolute(entries: Iterable[str]) -> Iterator[Path]:
             yield Path(entry).absolute()
 
 
+def _package_folders(environment: Environment) -> tuple[Path, ...]:
+    """The folders of ``sys.path`` that hold distributions, in its order."""
+    homes = {d.location for d in environment.distributions or () if d.location}
+    path = environment.interpreter.sys_path if environment.interpreter is not None else ()
+    return tuple(Path(entry) for entry in path if entry in homes)
+
+
 def check_gpu_names(stated: Stated, matrix: Matrix) -> None:
     """Refuse a stated GPU name that the tables do not know.
 
@@ -138,10 +146,10 @@ def check_gpu_names(stated: Stated, matrix: Matrix) -> None:
         if stated.capabilities or matrix.gpus.find(name):
             continue
         near = ", ".join(matrix.gpus.suggest(name))
-        hint = f"did you mean: {near}? " if near else ""
+        hint = f"did you mean: {near}? or " if near else ""
         raise InputError(
             f"--gpu: no GPU named {name!r} is known",
-            hint=f"{hint}or state --compute-capability beside it",
+            hint=f"{hint}state --compute-capability beside it",
         )
 
 

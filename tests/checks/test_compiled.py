@@ -130,7 +130,12 @@ def test_installed_code_wins_over_the_matrix_and_the_contradiction_is_said() -> 
     [
         ({}, "abi-torch-version", Status.FAIL),
         ({"cxx11_abi": False}, "abi-cxx11-flag", Status.FAIL),
-        ({"loading": Loading.LAZY}, "abi-torch-version", Status.WARN),
+        ({"loading": Loading.LAZY}, "abi-torch-version", Status.FAIL),
+        (
+            {"loading": Loading.LAZY, "is_torch": False, "name": "png_read"},
+            "symbol-missing",
+            Status.WARN,
+        ),
         ({"one_of_several": True}, "abi-torch-version", Status.WARN),
         ({"module": f"{SITE}/torchvision/_C.so"}, "vision-torch-mismatch", Status.FAIL),
         (
