@@ -111,8 +111,12 @@ def _bound_package(
 
 def _newest_room(avoids: Iterable[Avoid], admitted: Sequence[Version]) -> Interval | None:
     """The newest stretch of releases without trouble in which the user's bounds leave some."""
-    rooms = outside(stretch for avoid in avoids for stretch in avoid.versions)
-    return next((room for room in rooms if any(room.contains(p) for p in admitted)), None)
+    stretches = [stretch for avoid in avoids for stretch in avoid.versions]
+    single = {stretch.low for stretch in stretches if stretch.is_point}
+    # One bad release is left out and parts nothing: what is older is as good as what is newer.
+    rooms = outside(stretch for stretch in stretches if not stretch.is_point)
+    open_ = [version for version in admitted if version not in single]
+    return next((room for room in rooms if any(room.contains(p) for p in open_)), None)
 
 
 def _reasons(avoids: Iterable[Avoid], admitted: Sequence[Version]) -> tuple[str, ...]:
@@ -142,7 +146,10 @@ def _strongest(name: str, avoids: Iterable[Avoid], room: Interval) -> Iterator[M
     upper: tuple[Version, Avoid] | None = None
     for avoid in avoids:
         for bad in avoid.versions:
-            if bad.high is not None and (room.low is not None and bad.high <= room.low):
+            if bad.is_point:
+                if room.contains(bad.low or _LOWEST):
+                    yield _bound(name, f"!={bad.low}", avoid)
+            elif bad.high is not None and (room.low is not None and bad.high <= room.low):
                 lower = max(lower or (bad.high, avoid), (bad.high, avoid), key=lambda p: p[0])
             elif bad.low is not None and (room.high is not None and bad.low >= room.high):
                 upper = min(upper or (bad.low, avoid), (bad.low, avoid), key=lambda p: p[0])

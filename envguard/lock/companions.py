@@ -56,12 +56,15 @@ def companion_constraints(
         with_label: Also pin the backend's label, where one index holds several backends.
     """
     release = matrix.torch.release(build.version)
-    label = f"+{build.backend.label}" if with_label and build.has_label else ""
-    return tuple(
-        Requirement(f"{name}{_bounds(versions, label)}")
-        for name, versions in released_with(release)
-        if versions and not request.bounds_on(name)
-    )
+    found = []
+    for name, versions in released_with(release):
+        if versions and not request.bounds_on(name):
+            is_labelled = with_label and matrix.index.is_labelled(
+                name, versions[-1], build.backend, build.platform
+            )
+            label = f"+{build.backend.label}" if is_labelled else ""
+            found.append(Requirement(f"{name}{_bounds(versions, label)}"))
+    return tuple(found)
 
 
 def lacks_companion(build: TorchBuildRow, request: LockRequest, matrix: Matrix) -> str:

@@ -111,25 +111,34 @@ def _listed(address: str, sha256: str) -> ListedWheel | None:
 
 
 def choose_wheel(
-    wheels: Iterable[ListedWheel], name: str, label: str, target: Target
+    wheels: Iterable[ListedWheel], name: str, version: Version, backend: str, target: Target
 ) -> ListedWheel | None:
-    """The wheel that an installer takes for a target; None when none serves it.
+    """The wheel of one version that an installer takes for a target; None when none serves it.
 
     Args:
-        wheels: What the index lists.
+        wheels: What the index of the backend lists.
         name: Of the package.
-        label: Its version with the local label, where its wheels carry one.
+        version: Its version; a local label does not matter.
+        backend: The label that its wheels carry, unless they carry none.
         target: Python and platform.
     """
-    wanted = canonicalize_name(name)
+    wanted, public = canonicalize_name(name), version.public
     fitting = [
         wheel
         for wheel in wheels
         if wheel.name == wanted
-        and str(wheel.version) == label
+        and wheel.version.public == public
+        and wheel.version.local in {None, backend}
         and any(fits(tag, target) for tag in wheel.tags)
     ]
-    return max(fitting, key=lambda wheel: (wheel.build, wheel.filename), default=None)
+    return max(fitting, key=lambda wheel: _rank(wheel, target), default=None)
+
+
+def _rank(wheel: ListedWheel, target: Target) -> tuple[object, ...]:
+    """As installers rank: a label is newer than none, its own ABI first, then the build number."""
+    is_own = any(tag.abi == target.python_tag for tag in wheel.tags)
+    is_stable = any(tag.abi == "abi3" for tag in wheel.tags)
+    return (wheel.version, is_own, is_stable, wheel.build, wheel.filename)
 
 
 def fits(tag: Tag, target: Target) -> bool:
@@ -212,9 +221,9 @@ def absent_from_index(build: TorchBuildRow, request: LockRequest, web: Web) -> s
     shown = strip_credentials(index)
     if wheels is None:
         return "" if web.is_offline else f"{shown} has no torch"
-    if choose_wheel(wheels, "torch", build.label, target):
+    backend = build.backend.label
+    if choose_wheel(wheels, "torch", build.version, backend, target):
         return ""
-    same = [wheel for wheel in wheels if str(wheel.version) == build.label]
-    if not same:
+    if not any(w.version.public == str(build.version) for w in wheels if w.name == "torch"):
         return f"{shown} does not have it"
     return f"{shown} has no wheel of it for {target.python_tag} on {target.platform}"

@@ -50,6 +50,11 @@ class Interval:
             return not (self.has_low and self.has_high)
         return self.low > self.high
 
+    @property
+    def is_point(self) -> bool:
+        """Whether it is one version."""
+        return self.low is not None and self.low == self.high and not self.is_empty
+
     def contains(self, version: Version) -> bool:
         """Whether a version lies in it."""
         if self.low is not None and (

@@ -272,12 +272,22 @@ def _parts(answer: requests.Response, url: str, limit_s: float) -> Iterator[byte
 
     started = time.monotonic()
     try:
-        yield from _within(answer.iter_content(_BLOCK), url, started + limit_s)
+        yield from _within(_arriving(answer), url, started + limit_s)
         expected = answer.headers.get("Content-Length", "")
         if expected.isdecimal() and answer.raw.tell() < int(expected):
             raise NetworkError(f"{redact(url)}: the answer was cut off")
     except (requests.RequestException, HTTPError, OSError) as err:
         raise NetworkError(f"{redact(url)}: the answer was cut off ({type(err).__name__})") from err
+
+
+def _arriving(answer: requests.Response) -> Iterator[bytes]:
+    """The body as it comes in, in whatever pieces: a full block may take forever."""
+    read1 = getattr(answer.raw, "read1", None)  # urllib3 from 2.1 on
+    if read1 is None:
+        yield from answer.iter_content(1024)
+        return
+    while part := read1(_BLOCK, decode_content=True):
+        yield part
 
 
 def _within(parts: Iterable[bytes], url: str, deadline: float) -> Iterator[bytes]:

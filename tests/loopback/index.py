@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from tests.loopback.recorded import recorded_pages
 from tests.loopback.releases import release_files
 from tests.loopback.world import default_pages, torch_pages
 
@@ -40,6 +41,7 @@ class Trouble(Enum):
     ELSEWHERE = "elsewhere"  # a redirect to another server, over plain http
     HUGE = "huge"  # 50 MB of page
     REPLACED = "replaced"  # another file than the one announced
+    DRIPPING = "dripping"  # a byte now and then
     UNLISTED = "unlisted"  # no list of a release's files
 
 
@@ -49,6 +51,7 @@ class State:
 
     troubles: dict[str, Trouble] = field(default_factory=dict)
     requests: list[tuple[str, str]] = field(default_factory=list)
+    statuses: list[int] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -96,10 +99,17 @@ class LoopbackIndex:
         with self._state.lock:
             return [path for path, _ in self._state.requests]
 
+    @property
+    def statuses(self) -> list[int]:
+        """Statuses answered so far."""
+        with self._state.lock:
+            return list(self._state.statuses)
+
     def forget(self) -> None:
         """Begin a new list of requests."""
         with self._state.lock:
             self._state.requests.clear()
+            self._state.statuses.clear()
 
     @contextlib.contextmanager
     def trouble(self, prefix: str, trouble: Trouble) -> Iterator[None]:
@@ -174,6 +184,8 @@ class _Handler(BaseHTTPRequestHandler):
             case Trouble.HUGE:
                 link = b'<a href="x-1.0-py3-none-any.whl">x</a>\n'
                 self._reply(200, link * (50_000_000 // len(link)), "text/html")
+            case Trouble.DRIPPING:
+                self._drip()
             case Trouble.REPLACED:
                 self._reply(200, b"not the wheel that it was", "application/octet-stream")
             case Trouble.UNLISTED:
@@ -201,6 +213,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self._page(torch_pages()["cu126"][name], f"{self.prefix}/whl/cu126")
             case ["all", name] if name in default_pages():
                 self._json(name, default_pages()[name])
+            case ["recorded", *folder, name] if name.endswith((".whl", ".metadata")):
+                self._file(recorded_pages().get("/".join(folder), {}), name)
+            case ["recorded", *folder, name] if name in recorded_pages().get("/".join(folder), {}):
+                place = "/".join(folder)
+                self._page(recorded_pages()[place][name], f"{self.prefix}/recorded/{place}")
             case ["files", name]:
                 self._file(default_pages(), name)
             case ["gh", owner, name, "releases", "expanded_assets", tag]:
@@ -253,6 +270,16 @@ class _Handler(BaseHTTPRequestHandler):
         rows = "".join(_asset(repository, tag, file) for file in files)
         self._reply(200, f"<div>{rows}</div>".encode(), "text/html")
 
+    def _drip(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            for _ in range(20):
+                self.wfile.write(b" ")
+                time.sleep(0.5)
+        self.close_connection = True
+
     def _redirect(self, target: str) -> None:
         self.send_response(302)
         self.send_header("Location", target)
@@ -263,6 +290,8 @@ class _Handler(BaseHTTPRequestHandler):
         etag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
         if status == 200 and self.headers.get("If-None-Match") == etag:
             status, body, length = 304, b"", None
+        with self.state.lock:
+            self.state.statuses.append(status)
         self.send_response(status)
         if status in {200, 304}:
             self.send_header("ETag", etag)

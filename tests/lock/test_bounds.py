@@ -1,0 +1,152 @@
+"""What the matrix adds for the resolver, each bound with its reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from packaging.version import Version
+
+from envguard.facts.machine import Platform
+from envguard.facts.versions import ComputeCapability, CudaVersion
+from envguard.lock.bounds import Bounds, bounds_for
+from envguard.lock.request import LockRequest, Target, parse_words
+from envguard.lock.situation import Situation
+
+if TYPE_CHECKING:
+    from envguard.matrix.loader import Matrix
+
+
+def situation(
+    torch: str,
+    cuda: str = "12.6",
+    python: str = "3.12.0",
+    capability: str = "9.0",
+    system: str = "linux",
+) -> Situation:
+    return Situation(
+        Version(torch),
+        CudaVersion.parse(cuda) if cuda else None,
+        Version(python),
+        system,
+        ComputeCapability.parse(capability),
+    )
+
+
+def ask(matrix: Matrix, found: Situation, *words: str) -> Bounds:
+    target = Target(Platform.parse("linux-x86_64"), Version("3.12"))
+    request = LockRequest(parse_words(words), target)
+    return bounds_for({word.split("=")[0].split("<")[0] for word in words}, found, request, matrix)
+
+
+def texts(bounds: Bounds) -> list[str]:
+    return [str(item.requirement) for item in bounds.items]
+
+
+def test_numpy_2_does_not_go_with_a_torch_compiled_for_numpy_1(matrix: Matrix) -> None:
+    found = ask(matrix, situation("2.2.2", "12.1", "3.11.0"), "numpy")
+    assert texts(found) == ["numpy<2.0"]
+    assert found.items[0].reason == "This torch was compiled for numpy 1"
+    assert found.items[0].is_needed
+    assert texts(ask(matrix, situation("2.3.0", "12.1", "3.11.0"), "numpy")) == []
+
+
+def test_numpy_2_came_later_to_windows(matrix: Matrix) -> None:
+    on_windows = situation("2.4.0", "12.4", system="windows")
+    assert texts(ask(matrix, on_windows, "numpy")) == ["numpy<2.0"]
+    assert texts(ask(matrix, situation("2.4.0", "12.4"), "numpy")) == []
+
+
+def test_deepspeed_is_new_enough_for_torch_to_import_and_to_build_with(matrix: Matrix) -> None:
+    found = ask(matrix, situation("2.14.1"), "deepspeed")
+    assert texts(found) == ["deepspeed>=0.14.4", "deepspeed>=0.19.5"]
+    assert [item.is_needed for item in found.items] == [True, False]
+    assert "elastic agent" in found.items[0].reason
+    assert "C++20" in found.items[1].reason
+    assert found.items[0].source.startswith("https://github.com/deepspeedai/DeepSpeed/")
+
+
+def test_deepspeed_has_to_know_the_python(matrix: Matrix) -> None:
+    found = ask(matrix, situation("2.15.0", "13.0", "3.14.0"), "deepspeed")
+    assert "deepspeed>=0.18.6" in texts(found)
+
+
+def test_pin_of_the_user_that_cannot_work_speaks_against_the_build(matrix: Matrix) -> None:
+    found = ask(matrix, situation("2.14.1"), "deepspeed==0.14.0")
+    assert found.against == (
+        "the request says deepspeed==0.14.0, but DeepSpeed imports a name that torch's elastic "
+        "agent no longer has"
+    )
+    assert ask(matrix, situation("2.3.1", "12.1"), "deepspeed==0.14.0").against == ""
+
+
+def test_pin_that_only_some_uses_suffer_from_is_remarked_on(matrix: Matrix) -> None:
+    found = ask(matrix, situation("2.14.1"), "deepspeed==0.18.9")
+    assert found.against == ""
+    assert texts(found) == ["deepspeed>=0.14.4"]
+    assert found.notes == (
+        "deepspeed==0.18.9: DeepSpeed compiles its ops with C++17, this torch's headers demand "
+        "C++20",
+    )
+
+
+def test_bounds_of_the_user_choose_between_good_stretches(matrix: Matrix) -> None:
+    found = situation("2.3.1", "12.1", "3.11.0")
+    assert "deepspeed>=0.19.8" in texts(ask(matrix, found, "deepspeed"))
+    assert "deepspeed<0.18.7" in texts(ask(matrix, found, "deepspeed<0.18.8"))
+
+
+@pytest.mark.parametrize(
+    ("package", "cuda", "bound"),
+    [
+        ("vllm", "12.6", "vllm<0.20.0"),
+        ("sglang-kernel", "12.6", "sglang-kernel<0.4.2"),
+        ("sglang-kernel", "13.0", "sglang-kernel>=0.4.2"),
+        ("bitsandbytes", "13.0", "bitsandbytes>=0.48.0"),
+    ],
+)
+def test_companions_have_torchs_cuda_major(
+    matrix: Matrix, package: str, cuda: str, bound: str
+) -> None:
+    assert bound in texts(ask(matrix, situation("2.13.0", cuda), package))
+
+
+def test_companions_from_the_torch_index_are_not_bounded_by_cuda(matrix: Matrix) -> None:
+    found = texts(ask(matrix, situation("2.14.1", "12.6"), "torchvision", "torchao", "xformers"))
+    assert "torchao>=0.13.0" in found
+    assert not [text for text in found if "torchvision" in text or "torchao<" in text]
+
+
+def test_package_has_to_serve_the_gpus(matrix: Matrix) -> None:
+    found = ask(matrix, situation("2.10.0", "12.6", capability="7.0"), "xformers")
+    (item,) = found.items
+    assert str(item.requirement) == "xformers<0.0.31"
+    assert item.reason == "xformers >=0.0.31 serves compute capability 7.5 and above, not 7.0"
+
+
+def test_transformers_has_to_accept_torch(matrix: Matrix) -> None:
+    found = ask(matrix, situation("2.3.1", "12.1", "3.11.0"), "transformers")
+    (item,) = (item for item in found.items if item.is_needed)
+    assert str(item.requirement) == "transformers<5.1"
+    assert "as if torch were not installed" in item.reason
+
+
+def test_torchcodec_is_compiled_for_a_torch(matrix: Matrix) -> None:
+    assert texts(ask(matrix, situation("2.8.0", "12.6"), "torchcodec")) == [
+        "torchcodec>=0.6.0",
+        "torchcodec<0.8.0",
+    ]
+
+
+def test_old_extension_builder_wants_an_old_setuptools(matrix: Matrix) -> None:
+    found = ask(matrix, situation("2.1.2", "12.1", "3.11.0"), "setuptools")
+    assert texts(found) == ["setuptools>=71.0", "setuptools<82"]
+    assert not any(item.is_needed for item in found.items)
+
+
+def test_cpu_build_has_no_cuda_to_differ_from(matrix: Matrix) -> None:
+    assert texts(ask(matrix, situation("2.13.0", ""), "vllm", "bitsandbytes")) == []
+
+
+def test_package_without_a_table_is_not_bounded(matrix: Matrix) -> None:
+    assert ask(matrix, situation("2.14.1"), "fastapi") == Bounds()
