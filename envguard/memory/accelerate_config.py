@@ -24,7 +24,7 @@ def read_accelerate(document: Mapping[str, object], where: str) -> Settings:
         DocumentError: A field has the wrong form or an impossible value; the message names it.
     """
     found = Settings()
-    kind = str(document.get("distributed_type", "NO")).upper()
+    kind = _kind(document)
     match kind:
         case "FSDP":
             section = _section(document, "fsdp_config", where)
@@ -45,10 +45,16 @@ def read_accelerate(document: Mapping[str, object], where: str) -> Settings:
 
 def deepspeed_file(document: Mapping[str, object], where: str) -> str | None:
     """The DeepSpeed file that an accelerate configuration names, or None."""
-    if str(document.get("distributed_type", "")).upper() != "DEEPSPEED":
+    if _kind(document) != "DEEPSPEED":
         return None
     path = _section(document, "deepspeed_config", where).get("deepspeed_config_file")
     return path if isinstance(path, str) and path else None
+
+
+def _kind(document: Mapping[str, object]) -> str:
+    """The kind of distribution; YAML reads an unquoted NO as false."""
+    value = document.get("distributed_type", "NO")
+    return "NO" if value is False else str(value).upper()
 
 
 def _section(document: Mapping[str, object], name: str, where: str) -> Mapping[str, object]:

@@ -85,7 +85,11 @@ def count_model(document: dict[str, object], where: str) -> ModelShape:
     counted = count_decoder(text or fields, text_type, is_tied=is_tied)
     shape = _shape(counted, model_type or text_type or "unnamed architecture")
     shape = _add_vision(shape, fields, model_type, is_known=counted.is_known)
-    return replace(shape, fields=tuple(fields.used))
+    used = tuple(fields.used)
+    notes = shape.notes
+    if shape.spread > 1:
+        notes = (*notes, f"fields used of {where}: {', '.join(used)}")
+    return replace(shape, fields=used, notes=notes)
 
 
 def _shape(counted: Counted, name: str) -> ModelShape:
@@ -115,8 +119,8 @@ def _add_vision(
     if not is_known:
         spread = UNKNOWN_SPREAD
         notes.append(
-            f"architecture {shape.name!r} is not known: counted as a Llama-like decoder from the "
-            "fields listed, so the range is widened"
+            f"architecture {shape.name!r} is not known: counted as a Llama-like decoder, and the "
+            "range is widened"
         )
     vision = count_vision(fields, model_type, shape.hidden)
     inner = fields.inner("vision_config")

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.memory.job import SaveMode, Strategy
-from envguard.memory.lines import Line, Part, Stack, largest
+from envguard.memory.lines import Book, Line, Part, Stack, largest
 
 if TYPE_CHECKING:
     from envguard.memory.job import Job
-    from envguard.memory.lines import Book
 
 # From this release safetensors writes CPU tensors without a copy.
 _COPYLESS_SAFETENSORS = Version("0.8")
@@ -38,7 +37,9 @@ def _line(book: Book, formula: str) -> Line:
 
 
 def _deepspeed(job: Job, book: Book) -> tuple[Line, ...]:
-    states = _line(book, _deepspeed_states(job))
+    # of adapters over a frozen model, only the adapters have states to write
+    trained = Book(book.table, {**book.symbols, "P": book.symbols["Pt"]})
+    states = _line(trained, _deepspeed_states(job))
     match job.save:
         case SaveMode.TRAINER:  # the weights first, then DeepSpeed's own checkpoint
             return _larger(_trainer_weights(job, book), (states,))

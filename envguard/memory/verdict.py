@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from envguard.memory.job import Place, SaveMode, Strategy
+from envguard.memory.job import Place, Strategy
 from envguard.memory.lines import Part
 from envguard.memory.plan import MemoryPlan, Phase, Side
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from envguard.memory.lines import Stack
     from envguard.memory.plan import PhasePlan
 
+# Saves of sharded weights in which rank 0 alone takes the copies of all.
+_GATHERS = frozenset(
+    {"hf_trainer_deepspeed_zero3_gather.node", "deepspeed_save_16bit_model_zero3.node"}
+)
 # A plan may fail on weak evidence only where the firm part alone comes this near to the limit.
 _FIRM_SHARE = 0.9
 
@@ -115,10 +119,9 @@ def _save_cause(plan: MemoryPlan, limit: float) -> str:
     """The save itself, unless the states alone are too much already."""
     if grade(plan.phase(Phase.STEP).host, limit) is Grade.BREAKS:
         return "host-oom-optimizer-offload"
-    gathers = plan.job.save in {SaveMode.TRAINER, SaveMode.HALF}
-    if plan.job.strategy is Strategy.ZERO3 and gathers:
-        return "host-oom-rank0-gather"
-    return "host-oom-save"
+    copies = [n for n in plan.phase(Phase.SAVE).host.lines if n.part is Part.CHECKPOINT]
+    is_gathered = all(line.formula in _GATHERS for line in copies)
+    return "host-oom-rank0-gather" if copies and is_gathered else "host-oom-save"
 
 
 def offloads_to_host(plan: MemoryPlan) -> bool:

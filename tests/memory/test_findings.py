@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from envguard.facts.findings import Finding, Status, root_cause_of, verdict_of
+from envguard.memory.changes import try_changes
+from envguard.memory.findings import CAUSE_ORDER, plan_findings
+from envguard.memory.job import Job, Place
+from envguard.memory.planner import Planner
+from envguard.memory.verdict import fits
+from tests.memory.jobs import job, limits, table
+
+
+def findings(wanted: Job, gpu: float | None, host: float | None) -> tuple[Finding, ...]:
+    planner, held = Planner(table()), limits(gpu, host)
+    found = planner.plan(wanted, held)
+    tried = () if fits(found, held) else try_changes(planner, held, found)
+    return plan_findings(found, held, tried, table())
+
+
+def codes(found: tuple[Finding, ...]) -> list[tuple[str, str]]:
+    return [(finding.code, finding.status.value) for finding in found]
+
+
+def test_the_background_case_says_what_breaks_and_what_cures_it() -> None:
+    found = findings(job("zero2"), 80, 64)
+    assert codes(found) == [("MEM006", "fail"), ("MEM008", "warn")]
+    first = found[0]
+    assert first.title == "host memory breaks in save: 64.1 GiB needed, 57.5 GiB usable"
+    assert "hf_trainer_deepspeed_zero012.node" in first.detail
+    assert first.remedy is not None
+    assert "save 16-bit weights from rank 0 only" in first.remedy.text
+    assert first.source is not None
+    assert first.source.url
+    assert {item.origin for item in first.evidence} >= {"hf_trainer_deepspeed_zero012.node"}
+    assert root_cause_of(found, CAUSE_ORDER) == "host-oom-save"
+
+
+def test_a_plan_that_fits_says_so_with_its_peaks() -> None:
+    found = findings(job("zero2"), 80, 256)
+    assert codes(found) == [("MEM013", "ok")]
+    assert "of 78.8 GiB in step" in found[0].title
+
+
+def test_a_side_without_limit_is_not_judged() -> None:
+    found = findings(job("zero2"), 80, None)
+    assert codes(found) == [("MEM013", "ok"), ("MEM011", "skip")]
+    assert "--host-memory" in found[1].title
+    assert verdict_of(found) is Status.OK
+
+
+def test_without_any_limit_it_could_not_tell() -> None:
+    found = findings(job("zero2"), None, None)
+    assert codes(found) == [("MEM012", "unknown")]
+    assert verdict_of(found) is Status.UNKNOWN
+
+
+def test_a_range_over_the_limit_is_a_warning() -> None:
+    found = findings(job("zero2"), 56, 256)
+    assert codes(found) == [("MEM009", "warn")]
+    assert "up to" in found[0].title
+
+
+def test_offloaded_states_that_may_grow_are_a_warning() -> None:
+    wanted = job("zero3", optimizer_on=Place.CPU, params_on=Place.CPU)
+    found = findings(wanted, 80, 264)
+    assert ("MEM010", "warn") in codes(found)
+    assert verdict_of(found) is Status.WARN
+
+
+def test_several_causes_are_all_found_and_the_earliest_is_the_root() -> None:
+    found = findings(job("zero2", params=30e9), 80, 64)
+    failing = [f.cause for f in found if f.status is Status.FAIL]
+    assert set(failing) >= {"gpu-oom-states-plus-activations", "host-oom-save"}
+    assert root_cause_of(found, CAUSE_ORDER) == "host-oom-per-rank-load"
+
+
+def test_where_nothing_is_enough_the_remedy_says_so() -> None:
+    found = findings(job("ddp", gpus=1, params=400e9), 24, 64)
+    assert found[0].remedy is not None
+    assert "no single change" in found[0].remedy.text
