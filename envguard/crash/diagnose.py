@@ -68,8 +68,9 @@ def diagnose(
     )
     found = tuple(dict.fromkeys(finding for rule in RULES for finding in rule(case)))
     joined = join_findings(case, found)
-    if not any(finding.status in {Status.FAIL, Status.WARN} for finding in joined):
-        suspects = tuple(f for f in suspect_causes(case) if f not in joined)
+    if not any(finding.status is Status.FAIL for finding in joined) and not _is_told(case, found):
+        known = {finding.cause for finding in joined}
+        suspects = tuple(f for f in suspect_causes(case) if f.cause not in known)
         joined = (*joined, *suspects) or (_clean(case),)
     return make_report(
         "diagnose",
@@ -81,6 +82,11 @@ def diagnose(
         notes=(*log.notes, *notes),
         extra={"crash": crash_summary(case)},
     )
+
+
+def _is_told(case: Case, found: tuple[Finding, ...]) -> bool:
+    """Whether a warning of the log itself says all there is: nothing died of a signal."""
+    return case.signal is None and any(finding.status is Status.WARN for finding in found)
 
 
 def _check(facts: Facts, matrix: Matrix, torch_index: str) -> Report | None:

@@ -89,7 +89,8 @@ def join_findings(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]
     evidence; what the log says of the same matter gives way to it, because the check knows the
     versions. A failing check that explains nothing in this log is true and not known to be why
     this run died: a hypothesis where nothing else is established and the run did die, else a
-    warning. What checks could not tell, or found in order, is left out.
+    warning. A warning that explains what the log shows came true, and fails. Other warnings,
+    what checks could not tell, and what they found in order are left out.
 
     Args:
         case: With the checks' findings.
@@ -100,7 +101,10 @@ def join_findings(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]
     replaced: set[str] = set()
     for finding in case.checked:
         if finding.status is Status.WARN:
-            joined.append(finding)
+            ids = _explained(case, finding.cause)
+            if ids:  # possible, said the check; it happened, says the log
+                joined.append(_with_lines(case, replace(finding, status=Status.FAIL), ids))
+                replaced |= _same_matter(found, ids, finding.cause)
         elif finding.status is Status.FAIL:
             ids = _explained(case, finding.cause)
             if ids or _explains_ending(case, finding.cause, established):

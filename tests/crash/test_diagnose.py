@@ -1,0 +1,183 @@
+"""Log and environment reason together; root against collateral; what is not invented."""
+
+from __future__ import annotations
+
+import pytest
+
+from envguard.facts.facts import Facts
+from envguard.facts.findings import Status
+from envguard.facts.machine import Limits, Machine
+from envguard.ingest.pins import add_pins
+from envguard.ingest.stated import parse_stated, stated_facts
+from tests.crash.logs import report_of
+
+NO_CODE = "RuntimeError: CUDA error: no kernel image is available for execution on the device\n"
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.16 GiB.\n"
+
+
+def facts(*pins: str, gpu: str | None = None, driver: str | None = None) -> Facts:
+    stated = parse_stated(gpu=[gpu] if gpu else [], driver=driver, platform="linux-x86_64")
+    found, _ = stated_facts(stated)
+    return Facts(found.machine, add_pins(None, pins) if pins else None, found.gaps)
+
+
+def causes(report: object, status: Status) -> list[str]:
+    return [f.cause for f in report.findings if f.status is status]  # type: ignore[attr-defined]  # a Report
+
+
+def test_no_kernel_image_with_gpu_and_build_is_one_answer_with_its_fix() -> None:
+    report = report_of(NO_CODE, facts=facts("torch==2.11.0+cu128", gpu="Tesla V100-PCIE-32GB"))
+    assert report.root_cause == "arch-missing-old-gpu"
+    assert causes(report, Status.FAIL) == ["arch-missing-old-gpu"]
+    assert report.recommended is not None
+    assert (report.recommended.torch, report.recommended.backend) == ("2.11.0", "cu126")
+    (finding,) = [f for f in report.findings if f.status is Status.FAIL]
+    assert any(item.fact == "line 1" for item in finding.evidence)
+
+
+def test_a_gpu_alone_tells_old_from_new() -> None:
+    old = report_of("cudaErrorNoKernelImageForDevice\n", facts=facts(gpu="Tesla P100-PCIE-16GB"))
+    new = report_of("cudaErrorNoKernelImageForDevice\n", facts=facts(gpu="NVIDIA GeForce RTX 5090"))
+    assert old.root_cause == "arch-missing-old-gpu"
+    assert new.root_cause == "arch-missing-new-gpu"
+    assert old.recommended is not None
+    assert old.recommended.backend == "cu126"
+
+
+def test_an_environment_that_fails_and_does_not_explain_the_log_is_a_warning() -> None:
+    report = report_of(OOM, facts=facts("torch==2.11.0+cu128", gpu="Tesla V100-PCIE-32GB"))
+    assert report.root_cause == "gpu-oom-states-plus-activations"
+    assert "arch-missing-old-gpu" in causes(report, Status.WARN)
+
+
+def test_a_segfault_at_the_start_under_a_driver_too_old_is_told_from_an_unknown_one() -> None:
+    old = report_of(
+        "Segmentation fault\n",
+        exit_code=-11,
+        phase="import",
+        facts=facts("torch==2.7.1+cu128", gpu="H100", driver="470.57.02"),
+    )
+    fine = report_of(
+        "Segmentation fault\n",
+        exit_code=-11,
+        phase="import",
+        facts=facts("torch==2.7.1+cu128", gpu="H100", driver="570.86.15"),
+    )
+    assert old.root_cause == "driver-too-old-for-cuda-major"
+    assert fine.verdict is Status.UNKNOWN
+    assert "unknown-segfault" in causes(fine, Status.UNKNOWN)
+
+
+def test_an_environment_that_fails_is_suspected_where_nothing_else_is_known() -> None:
+    report = report_of(
+        "Segmentation fault\n",
+        exit_code=-11,
+        phase="save",
+        facts=facts("torch==2.7.1+cu128", gpu="H100", driver="470.57.02"),
+    )
+    assert report.verdict is Status.UNKNOWN
+    assert "driver-too-old-for-cuda-major" in causes(report, Status.UNKNOWN)
+
+
+@pytest.mark.parametrize("phase", [None, "train"])
+def test_sigkill_alone_is_not_called_host_memory(phase: str | None) -> None:
+    report = report_of("step 100\n", exit_code=-9, phase=phase)
+    assert report.verdict is Status.UNKNOWN
+    assert report.root_cause is None
+    assert len(report.findings) >= 3
+
+
+@pytest.mark.parametrize(
+    ("phase", "cause"),
+    [("load", "host-oom-load"), ("save", "host-oom-save"), ("resume", "host-oom-resume")],
+)
+def test_sigkill_in_a_phase_that_needs_host_memory_is_carried_by_it(phase: str, cause: str) -> None:
+    assert report_of("step 100\n", exit_code=137, phase=phase).root_cause == cause
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "slurmstepd: error: *** JOB 1 ON n CANCELLED AT 2026-11-29T10:00:00 DUE TO TIME LIMIT ***",
+        "slurmstepd: error: *** JOB 1 ON n CANCELLED AT 2026-11-29T10:00:00 DUE TO PREEMPTION ***",
+        "systemd-oomd[678]: Killed /system.slice/x.service due to memory pressure",
+    ],
+)
+def test_another_killer_that_is_named_keeps_the_phase_from_speaking(words: str) -> None:
+    report = report_of(f"{words}\n", exit_code=137, phase="save")
+    assert report.root_cause != "host-oom-save"
+    assert report.verdict is Status.FAIL
+
+
+def test_init_without_deepspeed_carries_nothing() -> None:
+    assert report_of("step\n", exit_code=-9, phase="init").verdict is Status.UNKNOWN
+
+
+def test_gpu_memory_is_the_root_and_the_watchdog_of_the_others_follows() -> None:
+    text = (
+        f"[rank3]: {OOM}"
+        "[Rank 0] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=1, OpType=ALLREDUCE\n"
+    )
+    report = report_of(text, exit_code=1)
+    assert report.root_cause == "gpu-oom-states-plus-activations"
+
+
+def test_deepspeeds_sigkill_handler_is_no_evidence_of_a_kill() -> None:
+    text = (
+        "[launch.py:315:sigkill_handler] Killing subprocess 4101\n"
+        "KeyError: 'labels'\n"
+        "[launch.py:321:sigkill_handler] ['python', '--local_rank=0'] exits with return code = 1\n"
+    )
+    report = report_of(text, exit_code=1)
+    assert report.verdict is Status.UNKNOWN
+    assert causes(report, Status.UNKNOWN) == ["python-exception"]
+
+
+def test_a_bus_error_with_a_small_shm_of_the_subject_is_shared_memory() -> None:
+    text = (
+        "Unexpected bus error encountered in worker. "
+        "This might be caused by insufficient shared memory (shm)\n"
+    )
+    small = Facts(Machine(limits=Limits(shm_bytes=64 * 2**20)))
+    large = Facts(Machine(limits=Limits(shm_bytes=250 * 2**30)))
+    assert report_of(text, exit_code=-7, facts=small).root_cause == "shm-too-small"
+    unknown = report_of(text, exit_code=-7, facts=large)
+    assert unknown.verdict is Status.UNKNOWN
+    assert unknown.findings[0].cause == "sigbus-from-mmap-storage"
+
+
+def test_every_hypothesis_says_what_speaks_for_it_and_one_experiment() -> None:
+    for code in (-9, -11, -7, -6, -4, -15, 1):
+        report = report_of("nothing of note\n", exit_code=code)
+        assert report.verdict is Status.UNKNOWN
+        for finding in report.findings:
+            assert finding.title.startswith("maybe: ")
+            assert finding.detail.startswith("For it: ")
+            assert finding.remedy is not None
+            assert finding.remedy.text.startswith("to find out, ")
+
+
+def test_the_summary_names_rank_signal_and_phase() -> None:
+    text = (
+        "Loading checkpoint shards:  10%\n"
+        "failed (exitcode: -9) local_rank: 2 (pid: 77) of binary: /env/bin/python\n"
+    )
+    crash = report_of(text, exit_code=1).extra["crash"]
+    assert crash["headline"] == "rank 2 died of SIGKILL (-9) while it loaded the model"
+    assert (crash["signal"], crash["phase"], crash["phase_from"]) == ("SIGKILL", "load", "log")
+
+
+def test_an_exit_status_alone_is_a_case() -> None:
+    assert report_of("", exit_code=139).verdict is Status.UNKNOWN
+    assert report_of("", exit_code=0).verdict is Status.OK
+    assert report_of("").verdict is Status.OK
+
+
+def test_a_warning_that_the_log_shows_to_have_come_true_is_the_cause() -> None:
+    report = report_of(
+        "CUDA error: the provided PTX was compiled with an unsupported toolchain.\n",
+        facts=facts("torch==2.7.1+cu128", gpu="H100", driver="535.104.05"),
+    )
+    assert report.root_cause == "minor-compat-feature-gap"
+    assert causes(report, Status.FAIL) == ["minor-compat-feature-gap"]
