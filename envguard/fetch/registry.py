@@ -110,8 +110,14 @@ def _run(argv: tuple[str, ...], text: str) -> str:
         NetworkError: It failed; its last line says why.
         ToolError: It is missing, or did not answer in time.
     """
-    # A person's constraints are about what they install, not about what there is.
-    environ = {**os.environ, "PIP_CONSTRAINT": os.devnull, "UV_CONSTRAINT": ""}
+    # A person's constraints are about what they install, not about what there is; uv would
+    # download a whole Python to ask about one that is not here, and does without just as well.
+    environ = {
+        **os.environ,
+        "PIP_CONSTRAINT": os.devnull,
+        "UV_CONSTRAINT": "",
+        "UV_PYTHON_DOWNLOADS": "never",
+    }
     try:
         done = subprocess.run(
             argv,
