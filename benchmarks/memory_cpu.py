@@ -165,6 +165,7 @@ def plan_job(strategy: str, ranks: int, save: SaveMode) -> Job:
         recompute=Recompute.NONE,
         is_recompute_stated=True,
         save=save,
+        fsdp_efficient_load=False,
         zero=ZeroSettings(
             reduce_bucket=_BUCKET,
             allgather_bucket=_BUCKET,

@@ -41,6 +41,10 @@ _BATCH_WORDS = "1 sample a GPU at a time (--micro-batch)"
 _ACCUMULATE_WORDS = (
     "gradients of one pass a step (--accumulate); the high end of the range is with more"
 )
+_EFFICIENT_WORDS = (
+    "cpu_ram_efficient_loading, as in accelerate's example configurations (--config); the high end "
+    "of the range is without it"
+)
 _LENGTH_WORDS = "1024 tokens a sample (--seq-len)"
 
 
@@ -90,6 +94,7 @@ def build_job(
         quantized=quantized,
         save=_assume(settings, "save", SaveMode.TRAINER, _SAVE_WORDS, assumed),
         fsdp_sharded=settings.get("fsdp_sharded", bool) or False,
+        fsdp_efficient_load=_efficient_load(settings, strategy, assumed),
         resumes=settings.get("resume", bool) or False,
         zero=_zero(settings, shape, table, assumed),
     )
@@ -101,6 +106,13 @@ def _accumulates(settings: Settings, assumed: list[str]) -> bool | None:
         assumed.append(_ACCUMULATE_WORDS)
         return None
     return steps > 1
+
+
+def _efficient_load(settings: Settings, strategy: Strategy, assumed: list[str]) -> bool | None:
+    stated = settings.get("efficient_load", bool)
+    if stated is None and strategy.is_fsdp:
+        assumed.append(_EFFICIENT_WORDS)
+    return stated
 
 
 def _lora(settings: Settings, quantized: Quantized | None, assumed: list[str]) -> Lora | None:

@@ -106,6 +106,8 @@ def _save_changes(job: Job) -> Iterator[Candidate]:
     for mode, words in _SAVE_WORDS.items():
         if mode is not job.save:
             yield 1, words, f"--save {mode.value}", replace(job, save=mode)
+    if job.strategy.is_fsdp and not job.fsdp_efficient_load:
+        yield 1, "cpu_ram_efficient_loading true", "", replace(job, fsdp_efficient_load=True)
     if job.strategy is Strategy.ZERO3 and not job.zero.zero_init:
         zero = replace(job.zero, zero_init=True)
         yield 1, "build the model under zero.Init", "", replace(job, zero=zero)

@@ -39,6 +39,10 @@ def read_fsdp(found: Settings, section: Mapping[str, object], where: str) -> Non
     _read_sharding(found, fields, where)
     _read_offload(found, fields, where)
     _read_state_dict(found, fields, where)
+    key, value = fields.get("cpu_ram_efficient_loading", ("cpu_ram_efficient_loading", None))
+    is_stated = value is not None
+    is_on = is_stated and _flag(value, f"{where}.{key}")
+    found.state("efficient_load", is_on, f"{where}.{key}", is_default=not is_stated)
     if "activation_checkpointing" in fields:
         key, value = fields["activation_checkpointing"]
         is_on = _flag(value, f"{where}.{key}")

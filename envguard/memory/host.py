@@ -62,9 +62,16 @@ def _load_lines(job: Job, book: Book, ranks: float) -> tuple[Line, ...]:
         name = "from_pretrained_v5_checkpoint_dtype.anon"
         lines = (book.line(Part.LOADING, name, per=ranks),)
     else:
-        peak = book.line(Part.LOADING, "from_pretrained_v4_default.peak", per=ranks)
-        lines = (_as_low_as(peak, book.line(Part.LOADING, "from_pretrained_16bit_v4", per=ranks)),)
+        readers = _readers(job, ranks)
+        peak = book.line(Part.LOADING, "from_pretrained_v4_default.peak", per=readers)
+        half = book.line(Part.LOADING, "from_pretrained_16bit_v4", per=readers)
+        lines = (_as_low_as(peak, half),)
     return (*lines, cache)
+
+
+def _readers(job: Job, ranks: float) -> float:
+    """Ranks of a node that hold the weights of the checkpoint."""
+    return 1.0 if job.strategy.is_fsdp and job.fsdp_efficient_load else ranks
 
 
 def _loads_sharded(job: Job) -> bool:
@@ -81,8 +88,9 @@ def _kept_after_load(job: Job, book: Book, ranks: float) -> tuple[Line, ...]:
     """Weights that stay on the host until the engine has taken them over."""
     if _loads_sharded(job) or job.versions.transformers.major >= 5:
         return ()
-    kept = book.line(Part.LOADING, "from_pretrained_v4_default.anon", per=ranks)
-    return (_as_low_as(kept, book.line(Part.LOADING, "from_pretrained_16bit_v4", per=ranks)),)
+    readers = _readers(job, ranks)
+    kept = book.line(Part.LOADING, "from_pretrained_v4_default.anon", per=readers)
+    return (_as_low_as(kept, book.line(Part.LOADING, "from_pretrained_16bit_v4", per=readers)),)
 
 
 def _init_lines(job: Job, book: Book, ranks: float, *, flattens_on_host: bool) -> tuple[Line, ...]:
@@ -93,8 +101,18 @@ def _init_lines(job: Job, book: Book, ranks: float, *, flattens_on_host: bool) -
     # transformers 5 trains with FSDP2, whose weights accelerate turns into fp32 on the host
     is_upcast = job.keeps_masters and job.quantized is None
     if job.strategy.is_fsdp and is_upcast and job.versions.transformers.major >= 5:
-        return (book.line(Part.LOADING, "fsdp2_upcast_on_host", per=ranks),)
+        return (_upcast(job, book, ranks),)
     return ()
+
+
+def _upcast(job: Job, book: Book, ranks: float) -> Line:
+    """One fp32 copy a node, or one a rank; where it is not stated, the range holds both."""
+    if job.fsdp_efficient_load is False:
+        return book.line(Part.LOADING, "fsdp2_upcast_on_host", per=ranks)
+    line = book.line(Part.LOADING, "fsdp2_upcast_on_rank0")
+    if job.fsdp_efficient_load is None:
+        return line
+    return replace(line, amount=Amount.of(line.amount.likely))
 
 
 def _offload_lines(job: Job, book: Book, ranks: float) -> tuple[Line, ...]:

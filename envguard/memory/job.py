@@ -182,6 +182,8 @@ class Job:
         quantized: Storage of the frozen weights.
         save: How checkpoints are written.
         fsdp_sharded: HF's FSDP writes sharded state dicts (``state_dict_type``).
+        fsdp_efficient_load: HF's FSDP reads the checkpoint on one rank of a node only
+            (``cpu_ram_efficient_loading``); None is not known.
         resumes: The job starts from a checkpoint.
         zero: DeepSpeed's settings.
         versions: Framework releases.
@@ -207,6 +209,7 @@ class Job:
     quantized: Quantized | None = None
     save: SaveMode = SaveMode.TRAINER
     fsdp_sharded: bool = False
+    fsdp_efficient_load: bool | None = None
     resumes: bool = False
     zero: ZeroSettings = field(default_factory=ZeroSettings)
 

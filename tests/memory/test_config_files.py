@@ -115,6 +115,7 @@ def test_fsdp_of_training_arguments(tmp_path: Path) -> None:
     found = read(tmp_path, args_json=arguments)
     assert found.get("strategy", Strategy) is Strategy.FSDP_GRAD_OP
     assert found.get("fsdp_sharded", bool) is True
+    assert found.get("efficient_load", bool) is False  # transformers' default
     assert found.get("recompute", Recompute) is Recompute.FULL
 
 
@@ -129,12 +130,14 @@ def test_accelerate_with_fsdp(tmp_path: Path) -> None:
     text = (
         "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_config:\n"
         "  fsdp_version: 2\n  fsdp_reshard_after_forward: false\n  fsdp_offload_params: false\n"
-        "  fsdp_state_dict_type: SHARDED_STATE_DICT\nmixed_precision: bf16\nnum_machines: 2\n"
+        "  fsdp_state_dict_type: SHARDED_STATE_DICT\n  fsdp_cpu_ram_efficient_loading: true\n"
+        "mixed_precision: bf16\nnum_machines: 2\n"
         "num_processes: 16\n"
     )
     found = read(tmp_path, a_yaml=text)
     assert found.get("strategy", Strategy) is Strategy.FSDP_GRAD_OP
     assert found.get("fsdp_sharded", bool) is True
+    assert found.get("efficient_load", bool) is True
     assert (found.get("gpus", int), found.get("nodes", int)) == (16, 2)
     assert found.get("precision", Precision) is Precision.BF16
 

@@ -200,8 +200,13 @@ def test_old_deepspeed_flattens_weights_on_the_host_of_every_rank() -> None:
 
 
 def test_fsdp2_turns_weights_into_fp32_on_the_host_of_every_rank() -> None:
-    found = plan(job("fsdp-full"))
+    found = plan(job("fsdp-full", fsdp_efficient_load=False))
     assert likely(found, Phase.INIT, Side.HOST, "fsdp2_upcast_on_host") == 4 * 4 * 7.6e9
+    once = plan(job("fsdp-full", fsdp_efficient_load=True))
+    line = lines(once, Phase.INIT, Side.HOST)["fsdp2_upcast_on_rank0"].amount
+    assert (line.low, line.likely, line.high) == (4 * 7.6e9,) * 3
+    either = lines(plan(job("fsdp-full")), Phase.INIT, Side.HOST)["fsdp2_upcast_on_rank0"].amount
+    assert (either.likely, either.high) == (4 * 7.6e9, 4 * 4 * 7.6e9)
 
 
 def test_pinned_offload_buffers_are_rounded_up() -> None:

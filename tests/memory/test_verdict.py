@@ -78,7 +78,12 @@ OLD = replace(VERSIONS, transformers=Version("4.46.3"))
         ),
         (job("zero2", versions=OLD), None, 96, (Side.HOST, Phase.LOAD, "host-oom-per-rank-load")),
         (job("ddp", gpus=1, versions=OLD), None, 32, (Side.HOST, Phase.LOAD, "host-oom-load")),
-        (job("fsdp-full"), None, 96, (Side.HOST, Phase.INIT, "host-oom-per-rank-load")),
+        (
+            job("fsdp-full", fsdp_efficient_load=False),
+            None,
+            96,
+            (Side.HOST, Phase.INIT, "host-oom-per-rank-load"),
+        ),
         (
             job("zero3", resumes=True),
             None,
