@@ -155,12 +155,17 @@ def _judge_build(
         fit = grade_driver(machine.driver, machine.host, build.backend.cuda, matrix.drivers)
         grade = max(grade, fit.grade, key=_GRADE_ORDER.index)
         reasons.extend(_driver_reasons(build, fit, machine, exact_only=wish.exact_only))
-        for gpu in machine.selected_gpus:
+        for gpu in _kinds(machine.selected_gpus):
             reason, native = _code_reason(build, gpu, fit.grade)
             is_native = is_native and native
             if reason:
                 reasons.append(reason)
     return tuple(dict.fromkeys(reasons)), grade, is_native
+
+
+def _kinds(gpus: tuple[Gpu, ...]) -> Iterable[Gpu]:
+    """The first GPU of each kind: what is true of one is true of all."""
+    return {(gpu.name, gpu.capability): gpu for gpu in reversed(gpus)}.values()
 
 
 def _span(pythons: tuple[str, ...]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envguard.backend import Wish, has_gpu_to_serve, is_judged, nearest_build
+from envguard.backend import Wish, has_gpu_to_serve, nearest_build
 from envguard.checks import CAUSE_ORDER, run_checks
 from envguard.checks.remedies import install_command
 from envguard.facts.findings import Remedy, Status
@@ -37,6 +37,7 @@ _CURED_BY_ANOTHER_BUILD = frozenset(
         "no-such-build",
         "no-wheel-for-platform",
         "no-wheel-for-python",
+        "other-accelerator",
         "resolver-auto-backend",
     }
 )
@@ -83,8 +84,6 @@ def _recommend(
 ) -> Candidate | None:
     machine, environment = facts.machine, facts.environment
     torch = environment.torch if environment else None
-    if torch is not None and not is_judged(torch.accelerator):
-        return None
     failing = {f.cause for f in findings if f.status is Status.FAIL}
     if torch is not None and not failing & _CURED_BY_ANOTHER_BUILD:
         return None

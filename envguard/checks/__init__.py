@@ -159,6 +159,7 @@ CAUSE_ORDER: tuple[str, ...] = (
     # A CPU build makes driver and code irrelevant.
     "resolver-auto-backend",
     "cpu-wheel-selected",
+    "other-accelerator",
     # A driver that does not drive the GPU makes every later statement about that GPU moot.
     "kernel-module-flavour",
     "driver-branch-dropped-gpu",

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.checks.context import CheckOptions, torch_evidence, torch_words
+from envguard.checks.context import CheckOptions, gpu_words, torch_evidence, torch_words
 from envguard.checks.cpu_build import cpu_build_finding
 from envguard.facts.environment import Accelerator
-from envguard.facts.findings import Finding, Remedy, Status
+from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
+from envguard.matrix.complete import possible_platforms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from envguard.facts.environment import TorchBuild
     from envguard.facts.facts import Facts
+    from envguard.facts.gaps import Gap
     from envguard.matrix.loader import Matrix
 
 
 def check_torch_present(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
-    """An environment without torch has nothing to judge, and that is said."""
+    """An environment without torch has nothing to judge, and that is said.
+
+    One that could not be read is another matter: what it holds is not known.
+    """
     environment = facts.environment
-    if environment is None or environment.torch is not None or environment.distributions is None:
+    if environment is None or environment.torch is not None:
+        return
+    unread = next((gap for gap in facts.gaps if _is_unread(gap)), None)
+    if unread is not None:
+        yield _not_read(unread)
+        return
+    if environment.distributions is None:
         return
     gap = facts.gap("environment.torch")
     if gap is not None and gap.reason is not GapReason.ABSENT:
@@ -38,6 +50,32 @@ def check_torch_present(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
     )
 
 
+# Reasons for which an environment that is there could not be read.
+_UNREAD = frozenset(
+    {GapReason.CRASHED, GapReason.TIMED_OUT, GapReason.UNREADABLE, GapReason.FORBIDDEN}
+)
+
+
+def _is_unread(gap: Gap) -> bool:
+    places = {"environment", "environment.interpreter", "environment.distributions"}
+    return gap.fact in places and gap.reason in _UNREAD
+
+
+def _not_read(gap: Gap) -> Finding:
+    return Finding(
+        code="WHL011",
+        cause="environment-not-read",
+        status=Status.UNKNOWN,
+        title="the environment could not be read",
+        detail=f"{gap.detail or gap.reason.value}. What it holds is not known.",
+        evidence=(Evidence(gap.fact, gap.reason.value, gap.probe),),
+        remedy=Remedy(
+            "run that interpreter by hand (`python -c ''`) and repair what it says, or name "
+            "another one with --python"
+        ),
+    )
+
+
 def check_accelerator(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
     """A CPU build beside a GPU, and builds for other vendors."""
     torch = facts.environment.torch if facts.environment else None
@@ -47,25 +85,68 @@ def check_accelerator(facts: Facts, matrix: Matrix, options: CheckOptions) -> It
         case Accelerator.CPU:
             yield cpu_build_finding(facts, matrix, torch, options)
         case Accelerator.ROCM | Accelerator.XPU | Accelerator.MPS:
-            yield Finding(
-                code="WHL003",
-                cause="other-accelerator",
-                status=Status.SKIP,
-                title=f"{torch_words(torch)} is a build for {torch.accelerator.value}",
-                detail="envguard judges NVIDIA and CPU builds only.",
-                package="torch",
-                evidence=torch_evidence(torch),
-            )
+            yield _other_accelerator(facts, torch, torch.accelerator)
         case Accelerator.CUDA:
             return
         case None:
-            yield Finding(
-                code="WHL004",
-                cause="torch-build-not-known",
-                status=Status.UNKNOWN,
-                title=f"cannot tell which build {torch_words(torch)} is",
-                detail="Neither its version nor its origin names a CUDA release.",
-                package="torch",
-                evidence=torch_evidence(torch),
-                remedy=Remedy("pin it with its local label, e.g. torch==2.7.1+cu128"),
-            )
+            yield _build_not_known(facts, matrix, torch)
+
+
+def _other_accelerator(facts: Facts, torch: TorchBuild, accelerator: Accelerator) -> Finding:
+    """Outside what is judged; but beside NVIDIA GPUs it is certain that none of them is used."""
+    gpus = facts.machine.selected_gpus
+    beside = f" and uses no NVIDIA GPU: {gpu_words(gpus)}" if gpus else ""
+    return Finding(
+        code="WHL003",
+        cause="other-accelerator",
+        status=Status.FAIL if gpus else Status.SKIP,
+        title=f"{torch_words(torch)} is a build for {_VENDORS[accelerator]}{beside}",
+        detail="envguard judges builds for NVIDIA GPUs and for the CPU; whether this one runs on "
+        "other hardware is not judged.",
+        gpus=tuple(gpu.index for gpu in gpus),
+        package="torch",
+        evidence=torch_evidence(torch),
+    )
+
+
+_VENDORS = {
+    Accelerator.ROCM: "AMD GPUs (ROCm)",
+    Accelerator.XPU: "Intel GPUs (XPU)",
+    Accelerator.MPS: "Apple GPUs (MPS)",
+}
+
+
+def _build_not_known(facts: Facts, matrix: Matrix, torch: TorchBuild) -> Finding:
+    detail, remedy = _why_not_known(facts, matrix, torch)
+    return Finding(
+        code="WHL004",
+        cause="torch-build-not-known",
+        status=Status.UNKNOWN,
+        title=f"cannot tell which build {torch_words(torch)} is",
+        detail=detail,
+        package="torch",
+        evidence=torch_evidence(torch),
+        remedy=Remedy(remedy),
+    )
+
+
+def _why_not_known(facts: Facts, matrix: Matrix, torch: TorchBuild) -> tuple[str, str]:
+    """What keeps a build from being told, and what would help."""
+    version = torch.version
+    if version is None:
+        return "Its version is not known.", "let envguard read it: --python PATH"
+    if version.local is not None:
+        return (
+            f"Its label, {version.local}, names no CUDA release.",
+            "let envguard read the installed one: --python PATH",
+        )
+    pin = f"pin it with its label: torch=={version.public}+cu..."
+    if matrix.torch.release(version) is None:
+        known = [release.version for release in matrix.torch.releases]
+        return f"The tables know torch {min(known)} to {max(known)}, not this release.", pin
+    platforms = possible_platforms(facts.machine)
+    served = {platform: matrix.torch.pypi_backend(version, platform) for platform in platforms}
+    listed = ", ".join(f"{build} on {platform}" for platform, build in served.items() if build)
+    if len(platforms) > 1 and listed:
+        return f"PyPI serves another build for each platform: {listed}.", "state --platform"
+    return "Neither its version nor its origin names a CUDA release.", pin

@@ -42,7 +42,7 @@ def smoke(
         write_text(describe_stages(), output.output)
         return ExitCode.FITS
     request = SmokeRequest(
-        python=python or sys.executable,
+        python=_located(python) if python is not None else sys.executable,
         device=Device.parse(device),
         stages=parse_stage_names(stages),
         stage_timeout_s=stage_timeout,
@@ -50,3 +50,11 @@ def smoke(
     )
     version = Matrix.load(output.matrix).manifest.data_version
     return emit_report(smoke_report(run_smoke(request), matrix_version=version), output)
+
+
+def _located(python: str) -> str:
+    """A program, a path or the folder of a virtual environment, as for every command."""
+    from envguard.probe import ProbeOptions
+    from envguard.probe.interpreter import locate_python
+
+    return locate_python(python, ProbeOptions())

@@ -175,7 +175,13 @@ def collect_interpreter(child: Child, python: str) -> tuple[Environment, tuple[G
             f"--python: {python!r} is Python {answer['too_old']}; "
             f"envguard inspects {oldest} and newer"
         )
-    return parse_description(answer)
+    try:
+        return parse_description(answer)
+    except (KeyError, TypeError, ValueError, AttributeError) as err:
+        raise InputError(
+            f"--python: {python!r} is not a Python interpreter (its description has no "
+            f"usable {str(err)[:60]})"
+        ) from err
 
 
 def _answer(text: str) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from envguard.render.stages import stage_lines
 from envguard.render.words import (
     by_gravity,
     environment_words,
+    is_outside,
     machine_words,
     printable,
     verdict_words,
@@ -51,7 +52,8 @@ def render_text(report: Report, style: Style) -> str:
     if "stages" in report.extra:
         lines.extend(["", *stage_lines(report.extra["stages"], style)])
     for finding in by_gravity(report.findings):
-        if finding.status is Status.SKIP and not style.is_verbose:
+        is_subject = is_outside(report) and finding.package == "torch"
+        if finding.status is Status.SKIP and not (style.is_verbose or is_subject):
             continue
         lines.append("")
         lines.extend(_finding_lines(finding, style))
@@ -99,7 +101,7 @@ def _finding_lines(finding: Finding, style: Style) -> Iterator[str]:
     title = list(_wrap(f"{finding.code} {finding.title}", style, first=_INDENT, rest=_INDENT))
     yield mark + title[0][len(_INDENT) :]
     yield from title[1:]
-    quiet = finding.status in {Status.OK, Status.SKIP} and not style.is_verbose
+    quiet = finding.status is Status.OK and not style.is_verbose
     if quiet:
         return
     yield from _wrap(finding.detail, style, first=_INDENT, rest=_INDENT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Status
 
 if TYPE_CHECKING:
@@ -51,8 +52,17 @@ def by_gravity(findings: tuple[Finding, ...]) -> list[Finding]:
     return sorted(findings, key=lambda finding: _ORDER.index(finding.status))
 
 
+def is_outside(report: Report) -> bool:
+    """Whether a check met a torch that it does not judge: neither for NVIDIA GPUs nor the CPU."""
+    torch = report.facts.environment.torch if report.facts.environment else None
+    judged = {None, Accelerator.CUDA, Accelerator.CPU}
+    return report.command == "check" and torch is not None and torch.accelerator not in judged
+
+
 def verdict_words(report: Report) -> str:
     """The verdict in the words of its command."""
+    if report.verdict is Status.OK and is_outside(report):
+        return "not judged"
     own = _OWN_WORDS.get(report.command, {})
     return own.get(report.verdict, _WORDS[report.verdict])
 

@@ -68,7 +68,7 @@ def test_what_is_no_python_exits_3(tables: str, capsys: pytest.CaptureFixture[st
     [
         (["--device", "gpu"], "--device: 'gpu' is none of auto, cpu, cuda:N"),
         (["--stages", "fly"], "no smoke stage is called 'fly'"),
-        (["--python", "/nowhere/python"], "/nowhere/python cannot be started"),
+        (["--python", "/nowhere/python"], "--python: '/nowhere/python' does not exist"),
     ],
 )
 def test_wrong_options_exit_2(

@@ -1,0 +1,80 @@
+"""Is torch there, which build is it, and for whose hardware."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from envguard.checks.wheel import check_accelerator, check_torch_present
+from envguard.facts.environment import BuildOrigin, Environment
+from envguard.facts.gaps import Gap, GapReason
+from tests.checks.sample import H100, LINUX, environment, facts, machine, run, said, torch_build
+
+
+def pinned(version: str) -> Environment:
+    build = replace(
+        torch_build(version), origin=BuildOrigin.PIN, accelerator=None, cuda=None, location=None
+    )
+    return environment(build)
+
+
+@pytest.mark.parametrize("reason", ["crashed", "timed-out", "unreadable", "forbidden"])
+def test_an_interpreter_that_does_not_answer_is_not_fine(reason: str) -> None:
+    gap = Gap("environment.interpreter", GapReason(reason), "interpreter", "python: it hangs")
+    (finding,) = run(check_torch_present, facts(env=Environment(), gaps=(gap,)))
+    assert (finding.code, finding.cause) == ("WHL011", "environment-not-read")
+    assert finding.status.value == "unknown"
+    assert finding.detail == "python: it hangs. What it holds is not known."
+
+
+def test_folders_that_may_not_be_read_can_hold_torch() -> None:
+    gap = Gap("environment.distributions", GapReason.FORBIDDEN, "interpreter", "site: forbidden")
+    empty = replace(environment(), torch=None)
+    assert said(check_torch_present, facts(env=empty, gaps=(gap,))) == [
+        ("WHL011", "environment-not-read", "unknown")
+    ]
+    assert said(check_torch_present, facts(gaps=(gap,))) == []  # torch was found all the same
+
+
+@pytest.mark.parametrize(
+    ("version", "vendor"), [("2.9.0+rocm6.4", "AMD GPUs (ROCm)"), ("2.9.0+xpu", "Intel GPUs (XPU)")]
+)
+def test_a_build_for_another_vendor_fails_beside_nvidia_gpus_only(
+    version: str, vendor: str
+) -> None:
+    env = environment(torch_build(version))
+    (finding,) = run(check_accelerator, facts(machine(H100), env))
+    assert (finding.code, finding.status.value) == ("WHL003", "fail")
+    assert f"is a build for {vendor} and uses no NVIDIA GPU: GPU 0" in finding.title
+    (finding,) = run(check_accelerator, facts(machine(), env))
+    assert finding.status.value == "skip"
+    assert finding.title == f"torch {version} is a build for {vendor}"
+
+
+@pytest.mark.parametrize(
+    ("version", "detail", "remedy"),
+    [
+        ("2.7.1+git1", "Its label, git1, names no CUDA release.", "let envguard read"),
+        ("2.99.0", "The tables know torch 1.12.0 to ", "torch==2.99.0+cu..."),
+        ("1.9.1", "The tables know torch 1.12.0 to ", "torch==1.9.1+cu..."),
+    ],
+)
+def test_why_a_build_is_not_known(version: str, detail: str, remedy: str) -> None:
+    (finding,) = run(check_accelerator, facts(env=pinned(version)))
+    assert finding.code == "WHL004"
+    assert finding.detail.startswith(detail)
+    assert finding.remedy is not None
+    assert remedy in finding.remedy.text
+
+
+def test_without_a_platform_what_each_gets_from_pypi_is_said() -> None:
+    base = machine(H100)
+    nowhere = replace(base, host=replace(base.host, platform=None))
+    (finding,) = run(check_accelerator, facts(nowhere, pinned("2.7.1")))
+    assert finding.detail == (
+        "PyPI serves another build for each platform: cu126 on linux-x86_64, cpu on linux-aarch64."
+    )
+    assert finding.remedy is not None
+    assert finding.remedy.text == "state --platform"
+    assert base.host.platform == LINUX
