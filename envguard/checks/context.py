@@ -11,13 +11,15 @@ from envguard.facts.findings import Evidence
 from envguard.facts.machine import ContainerKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from envguard.facts.environment import TorchBuild
     from envguard.facts.facts import Facts
     from envguard.facts.gaps import Gap
     from envguard.facts.machine import Gpu, Host, Reading
     from envguard.facts.versions import CudaVersion
+
+_MANY = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,26 @@ def torch_words(torch: TorchBuild) -> str:
 
 def gpu_words(gpus: tuple[Gpu, ...]) -> str:
     """How a sentence names GPUs: ``GPU 0, 1 (Tesla V100, 7.0)``."""
-    numbers = ", ".join(str(gpu.index) for gpu in gpus)
     kinds = dict.fromkeys(f"{g.name or 'unnamed'}, {g.capability or '?'}" for g in gpus)
-    return f"GPU {numbers} ({'; '.join(kinds)})"
+    return f"GPU {index_words(gpus)} ({'; '.join(_some(list(kinds)))})"
+
+
+def index_words(gpus: Sequence[Gpu]) -> str:
+    """Indices of GPUs: ``0, 1``, ``0-7``, and of very many the first ones and a number."""
+    runs: list[list[int]] = []
+    for gpu in gpus:
+        if runs and gpu.index == runs[-1][-1] + 1:
+            runs[-1].append(gpu.index)
+        else:
+            runs.append([gpu.index])
+    parts = [
+        word
+        for run in runs
+        for word in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run))
+    ]
+    return ", ".join(_some(parts))
+
+
+def _some(words: list[str]) -> list[str]:
+    """The first of many words, and how many more there are."""
+    return words if len(words) <= _MANY else [*words[:_MANY], f"{len(words) - _MANY} more"]

@@ -175,18 +175,18 @@ def _too_old(
     facts: Facts, torch: TorchBuild, cuda: CudaVersion, fit: DriverFit, api: CudaVersion | None
 ) -> Finding:
     needed = fit.floor or fit.exact
-    bound = f"driver {needed}" if needed else "a newer driver"
+    bound = f"driver {needed} or newer" if needed else "a newer driver"
     same_major = api is not None and api.major == cuda.major
     return Finding(
         code="DRV002" if same_major else "DRV001",
         cause="driver-too-old-for-cuda" if same_major else "driver-too-old-for-cuda-major",
         status=Status.FAIL,
         title=f"{_driver_text(facts)} cannot serve CUDA {cuda}",
-        detail=f"{torch_words(torch)} carries CUDA {cuda}, which needs {bound} or newer. "
+        detail=f"{torch_words(torch)} carries CUDA {cuda}, which needs {bound}. "
         "torch.cuda.is_available() is False here, or the first CUDA call crashes.",
         package="torch",
         evidence=(*torch_evidence(torch), *driver_evidence(facts)),
-        remedy=Remedy(f"install {bound} or newer, or a torch build for an older CUDA"),
+        remedy=Remedy(f"install {bound}, or a torch build for an older CUDA"),
         source=fit.source,
     )
 
@@ -200,14 +200,19 @@ def _unknown_driver(
     if gap is not None and gap.reason is GapReason.MISMATCH:
         return  # NVM001 speaks of it
     said = f": {gap.detail}" if gap is not None and gap.detail else ""
+    title = f"the driver's version is not known{said}"
+    if facts.machine.driver.version is not None or facts.machine.driver.cuda is not None:
+        title = f"cannot tell whether {_driver_text(facts)} serves CUDA {cuda}"
     yield Finding(
         code="DRV008",
         cause="driver-not-known",
         status=Status.UNKNOWN,
-        title=f"the driver's version is not known{said}",
+        title=title,
         detail=f"{torch_words(torch)} carries CUDA {cuda} and needs {bound}.",
         package="torch",
         evidence=torch_evidence(torch),
-        remedy=Remedy("state it with --driver, or read it with nvidia-smi"),
+        remedy=Remedy("state the driver with --driver; nvidia-smi prints it")
+        if facts.machine.driver.version is None
+        else None,
         source=fit.source,
     )

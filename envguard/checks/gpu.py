@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.checks.compiled import full_targets
-from envguard.checks.context import CheckOptions, gpu_evidence, gpu_words, torch_evidence
+from envguard.checks.context import (
+    CheckOptions,
+    gpu_evidence,
+    gpu_words,
+    index_words,
+    torch_evidence,
+)
 from envguard.checks.context import torch_words as words
 from envguard.facts.environment import Accelerator, TorchBuild
 from envguard.facts.findings import Evidence, Finding, Remedy, Source, Status
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """The code targets of a build and where they are known from."""
+    """The code targets of a build and where they are known from; of one platform, or of all."""
 
     torch: TorchBuild
     cuda: CudaVersion
@@ -36,6 +42,7 @@ class _Code:
     is_firm: bool
     origin: str
     source: Source | None
+    platform: str = ""
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
@@ -71,7 +78,8 @@ def _codes_of(facts: Facts, matrix: Matrix) -> tuple[_Code, ...]:
 def _code_of_row(torch: TorchBuild, cuda: CudaVersion, row: TorchBuildRow) -> _Code:
     is_release = torch.version is not None and not torch.version.is_prerelease
     firm, source = row.provenance.is_firm and is_release, row.provenance.source
-    return _Code(torch, cuda, row.targets, row.is_ptx_known, firm, "matrix", source)
+    platform = str(row.platform)
+    return _Code(torch, cuda, row.targets, row.is_ptx_known, firm, "matrix", source, platform)
 
 
 def check_code_for_gpus(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
@@ -88,7 +96,7 @@ def check_code_for_gpus(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
         fits.setdefault(fit.grade, []).append((gpu, fit))
     some_run = any(grade.runs for grade in fits)
     for grade, pairs in fits.items():
-        yield _finding_of(facts, codes[0], grade, pairs, some_run=some_run)
+        yield _finding_of(facts, codes, grade, pairs, some_run=some_run)
 
 
 def _agreed_fit(codes: tuple[_Code, ...], gpu: Gpu, can_jit: bool | None) -> CodeFit:
@@ -108,13 +116,13 @@ def _agreed_fit(codes: tuple[_Code, ...], gpu: Gpu, can_jit: bool | None) -> Cod
 
 def _finding_of(
     facts: Facts,
-    code: _Code,
+    codes: tuple[_Code, ...],
     grade: CodeGrade,
     pairs: list[tuple[Gpu, CodeFit]],
     *,
     some_run: bool,
 ) -> Finding:
-    gpus = tuple(gpu for gpu, _ in pairs)
+    code, gpus = codes[0], tuple(gpu for gpu, _ in pairs)
     evidence = (*code.evidence, *(e for gpu in gpus[:4] for e in gpu_evidence(facts, gpu)))
     match grade:
         case CodeGrade.NATIVE | CodeGrade.COMPATIBLE:
@@ -124,7 +132,7 @@ def _finding_of(
         case CodeGrade.NONE | CodeGrade.JIT_BLOCKED:
             return _missing(code, gpus, grade, evidence, some_run=some_run)
         case CodeGrade.UNKNOWN:
-            return _unknown(code, gpus, evidence)
+            return _unknown(codes, gpus, evidence)
 
 
 def _indices(gpus: tuple[Gpu, ...]) -> tuple[int, ...]:
@@ -227,20 +235,17 @@ def _missing_cause(code: _Code, gpu: Gpu, *, some_run: bool) -> tuple[str, str]:
 
 
 def _hide_remedy(gpus: tuple[Gpu, ...]) -> Remedy:
-    numbers = ", ".join(str(gpu.index) for gpu in gpus)
     return Remedy(
-        f"take a build that serves all GPUs, or hide GPU {numbers} with CUDA_VISIBLE_DEVICES "
-        "(set CUDA_DEVICE_ORDER=PCI_BUS_ID so that the numbers are these)"
+        f"take a build that serves all GPUs, or hide GPU {index_words(gpus)} with "
+        "CUDA_VISIBLE_DEVICES (set CUDA_DEVICE_ORDER=PCI_BUS_ID so that the numbers are these)"
     )
 
 
-def _unknown(code: _Code, gpus: tuple[Gpu, ...], evidence: tuple[Evidence, ...]) -> Finding:
-    if any(gpu.capability is None for gpu in gpus):
-        detail = "The compute capability of the GPU is not known."
-    elif code.targets is None:
-        detail = f"The matrix holds no row about what {words(code.torch)} contains."
-    else:
-        detail = "No machine code serves it, and whether the build holds PTX is not recorded."
+def _unknown(
+    codes: tuple[_Code, ...], gpus: tuple[Gpu, ...], evidence: tuple[Evidence, ...]
+) -> Finding:
+    code = codes[0]
+    detail, remedy = _why_unknown(codes, gpus)
     return Finding(
         code="GPU007",
         cause="arch-not-known",
@@ -250,9 +255,27 @@ def _unknown(code: _Code, gpus: tuple[Gpu, ...], evidence: tuple[Evidence, ...])
         gpus=_indices(gpus),
         package="torch",
         evidence=evidence,
-        remedy=Remedy(
-            "state --compute-capability, or run `envguard check` on the machine itself, where "
-            "the installed code is read"
-        ),
+        remedy=Remedy(remedy),
         source=code.source,
     )
+
+
+def _why_unknown(codes: tuple[_Code, ...], gpus: tuple[Gpu, ...]) -> tuple[str, str]:
+    """What keeps it from being told, and what would help."""
+    on_machine = "run `envguard check` on the machine itself, where the installed code is read"
+    if any(gpu.capability is None for gpu in gpus):
+        detail = "The compute capability of the GPU is not known."
+        return detail, f"state --compute-capability, or {on_machine}"
+    if all(code.targets is None for code in codes):
+        return f"The matrix holds no row about what {words(codes[0].torch)} contains.", on_machine
+    if len({code.targets for code in codes}) > 1:
+        listed = "; ".join(
+            f"on {code.platform} {' '.join(str(target) for target in code.targets or ())}"
+            for code in codes
+        )
+        detail = (
+            f"The build holds other code on each platform, and which it is is not stated: {listed}."
+        )
+        return detail, f"state --platform, or {on_machine}"
+    detail = "No machine code serves it, and whether the build holds PTX is not recorded."
+    return detail, on_machine

@@ -38,22 +38,29 @@ def _pinned(facts: Facts, matrix: Matrix) -> tuple[TorchBuild, TorchRelease] | N
 def check_build_published(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
     """A pinned build that no index holds for the platform."""
     pinned = _pinned(facts, matrix)
-    if pinned is None or facts.machine.host.platform is None:
+    if pinned is None:
         return
-    torch, release = pinned
-    platform = facts.machine.host.platform
+    found = [_missing_on(p, *pinned, matrix) for p in possible_platforms(facts.machine)]
+    if found[0] is not None and None not in found:  # nowhere, where the platform is not stated
+        yield found[0]
+
+
+def _missing_on(
+    platform: Platform, torch: TorchBuild, release: TorchRelease, matrix: Matrix
+) -> Finding | None:
     builds = matrix.torch.builds(release.version, platform)
     if not builds:
-        yield _no_platform(torch, platform, release)
-    elif torch.backend is not None and not _is_published(torch, release, platform, builds):
-        yield _no_backend(torch, platform, release, builds)
+        return _no_platform(torch, platform, release)
+    if torch.backend is not None and not _is_published(torch, release, platform, builds):
+        return _no_backend(torch, platform, release, builds)
+    return None
 
 
 def _is_published(
     torch: TorchBuild, release: TorchRelease, platform: Platform, builds: tuple[TorchBuildRow, ...]
 ) -> bool:
     if platform.system is OperatingSystem.MACOS:
-        return True  # its wheels carry no label, and a pin with one is another's build
+        return torch.cuda is None  # its wheels carry no label, and CUDA is not made for it
     rumoured = release.unverified.get(platform, ())
     return torch.backend in {*(build.backend for build in builds), *rumoured}
 
@@ -75,6 +82,7 @@ def _no_backend(
     torch: TorchBuild, platform: Platform, release: TorchRelease, builds: tuple[TorchBuildRow, ...]
 ) -> Finding:
     listed = ", ".join(build.backend.label for build in builds)
+    pins = ", ".join(f"torch=={build.label}" for build in builds)
     is_firm = all(build.is_verified for build in builds)
     return Finding(
         code="WHL008",
@@ -84,7 +92,9 @@ def _no_backend(
         detail=f"torch {release.version} is published there as {listed}.",
         package="torch",
         evidence=torch_evidence(torch),
-        remedy=Remedy(f"pin one of {listed}, or a release that has this build"),
+        remedy=Remedy(
+            f"pin {'one of ' * (len(builds) > 1)}{pins}, or a release that has this build"
+        ),
         source=release.provenance.source,
     )
 

@@ -11,7 +11,8 @@ _DRIVER = re.compile(r"[1-9][0-9]{1,4}(?:\.[0-9]{1,6}){0,3}", re.ASCII)
 _CUDA = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})(?:\.[0-9]{1,6}){0,2}", re.ASCII)
 _CAPABILITY = re.compile(r"([0-9]{1,2})\.([0-9])", re.ASCII)
 _TARGET = re.compile(r"(?:(sm|compute)_)([0-9]{2,3})([af]?)", re.ASCII)
-_LABEL = re.compile(r"cu([0-9]{2,4})", re.ASCII)
+# Two digits were CUDA 7.5 to 9.2; cu12 names a major version only, which is no backend.
+_LABEL = re.compile(r"cu([5-9][0-9]|[1-9][0-9]{2,3})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)

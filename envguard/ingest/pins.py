@@ -33,6 +33,11 @@ def parse_pin(word: str) -> Distribution:
     except InvalidRequirement as err:
         reason = str(err).splitlines()[0].rstrip(":").lower()
         raise InputError(f"{word!r} is not a requirement: {reason}") from err
+    if requirement.marker is not None:
+        raise InputError(
+            f"{word!r} has a marker, and a pin given as a word is judged as it is",
+            hint="leave out what follows the semicolon, or put the pin into a requirements file",
+        )
     name = canonicalize_name(requirement.name)
     if requirement.url:
         return Distribution(name, _version_in_url(requirement.url), url=requirement.url)
@@ -93,6 +98,7 @@ def environment_of_pins(
 def add_pins(environment: Environment | None, words: Sequence[str]) -> Environment:
     """Lay pins over an environment: a what-if on what is installed."""
     pins = [parse_pin(word) for word in words]
+    _check_named_once(pins, words)
     stated = environment_of_pins(pins)
     if environment is None:
         return stated
@@ -100,3 +106,12 @@ def add_pins(environment: Environment | None, words: Sequence[str]) -> Environme
     kept = [d for d in environment.distributions or () if d.name not in names]
     merged = tuple(sorted([*kept, *pins], key=lambda d: d.name))
     return replace(environment, distributions=merged, torch=stated.torch or environment.torch)
+
+
+def _check_named_once(pins: Sequence[Distribution], words: Sequence[str]) -> None:
+    """Refuse two pins of one distribution: which of them is meant?"""
+    seen: dict[str, str] = {}
+    for pin, word in zip(pins, words, strict=True):
+        if pin.name in seen:
+            raise InputError(f"{pin.name} is pinned twice: {seen[pin.name]!r} and {word!r}")
+        seen[pin.name] = word

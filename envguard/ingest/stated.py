@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.errors import InputError
 from envguard.facts.environment import Environment, Interpreter
@@ -25,6 +25,7 @@ STATED = "stated"
 
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([KMGT]?)(i?B?)", re.IGNORECASE)
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+_GLIBC = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}(?:\.[0-9]{1,5})?", re.ASCII)
 _PYTHON = re.compile(r"(\d{1,2}\.\d{1,2}(?:\.\d{1,3})?)(t?)", re.ASCII)
 
 
@@ -90,7 +91,7 @@ def parse_stated(
         cuda_driver=_option("--cuda-driver", cuda_driver, CudaVersion.parse),
         nvcc=_option("--nvcc", nvcc, CudaVersion.parse),
         platform=_option("--platform", platform, Platform.parse),
-        glibc=_option("--glibc", glibc, Version),
+        glibc=_option("--glibc", glibc, _parse_glibc),
         python=python,
         is_free_threaded=threaded,
         ram_bytes=_option("--ram", ram, parse_size),
@@ -107,7 +108,7 @@ def _gpu_name(name: str) -> str:
 def _required(option: str, text: str, parse: Callable[[str], T]) -> T:
     try:
         return parse(text)
-    except (ValueError, InvalidVersion) as err:
+    except ValueError as err:
         raise InputError(f"{option}: {err}") from err
 
 
@@ -120,6 +121,12 @@ def _parse_python(text: str) -> tuple[Version, bool]:
     if not match:
         raise ValueError(f"{text!r} is not a Python version such as 3.12")
     return Version(match[1]), match[2] == "t"
+
+
+def _parse_glibc(text: str) -> Version:
+    if not _GLIBC.fullmatch(text.strip()):
+        raise ValueError(f"{text!r} is not a glibc version such as 2.31")
+    return Version(text.strip())
 
 
 def parse_size(text: str) -> int:

@@ -136,9 +136,10 @@ def _grade_version(
         return DriverGrade.EXACT
     if floor is not None and version >= floor:
         return DriverGrade.SAME_MAJOR
-    if exact is None and floor is None:
-        return DriverGrade.UNKNOWN
-    return DriverGrade.NO
+    is_known = exact is not None or floor is not None
+    # Compatibility ends at the major version, whatever a later CUDA will need.
+    is_of_older_major = branch is not None and branch.cuda.major < cuda.major
+    return DriverGrade.NO if is_known or is_of_older_major else DriverGrade.UNKNOWN
 
 
 def _grade_api(api: CudaVersion | None, cuda: CudaVersion) -> DriverGrade:

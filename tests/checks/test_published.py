@@ -50,10 +50,28 @@ def test_what_is_installed_was_published() -> None:
     assert said(check_python_tag, facts(env=env)) == []
 
 
-def test_a_platform_that_is_not_stated_is_not_judged() -> None:
+@pytest.mark.parametrize(
+    ("version", "codes"),
+    [
+        ("2.5.1+cu128", [("WHL008", "no-such-build", "fail")]),  # on no platform
+        ("2.5.1+cu124", []),
+        ("2.7.1+cu126", []),  # not for linux-aarch64
+        ("2.7.1+cu999", [("WHL008", "no-such-build", "fail")]),
+    ],
+)
+def test_where_the_platform_is_not_stated_a_build_has_to_be_missing_on_all(
+    version: str, codes: list[tuple[str, str, str]]
+) -> None:
     base = machine(H100)
     nowhere = replace(base, host=replace(base.host, platform=None))
-    assert said(check_build_published, facts(nowhere, pinned("2.5.1+cu128"))) == []
+    assert said(check_build_published, facts(nowhere, pinned(version))) == codes
+
+
+def test_no_cuda_build_exists_for_macos() -> None:
+    (finding,) = run(check_build_published, facts(on("macos-aarch64"), pinned("2.7.1+cu128")))
+    assert (finding.cause, finding.status.value) == ("no-such-build", "fail")
+    assert finding.remedy is not None
+    assert finding.remedy.text == "pin torch==2.7.1, or a release that has this build"
 
 
 @pytest.mark.parametrize(

@@ -165,3 +165,16 @@ def test_grades_that_do_not_exist_are_refused(
 ) -> None:
     assert main([*FITS, "--driver-fit", text]) == 2
     assert f"--driver-fit: {text!r} is none of exact, same-major" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "2", "musl", "2.31-0ubuntu9", "9" * 5000])
+def test_c_libraries_that_have_no_version(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FITS, "--glibc", text]) == 2
+    assert "is not a glibc version such as 2.31" in capsys.readouterr().err
+
+
+def test_build_that_is_not_judged_is_said_to_be_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "torch==2.9.0+rocm6.4", "--platform", "linux-x86_64"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("envguard check: not judged\n")
+    assert "WHL003 torch 2.9.0+rocm6.4 is a build for AMD GPUs (ROCm)" in out

@@ -36,7 +36,7 @@ code_targets = st.builds(
 backends = st.one_of(
     st.just(Backend(None)),
     st.builds(lambda a, b: Backend(CudaVersion(a, b)), st.integers(10, 99), st.integers(0, 99)),
-    st.builds(lambda a, b: Backend(CudaVersion(a, b)), st.integers(1, 9), st.integers(0, 9)),
+    st.builds(lambda a, b: Backend(CudaVersion(a, b)), st.integers(5, 9), st.integers(0, 9)),
 )
 platforms = st.builds(
     Platform, st.sampled_from(OperatingSystem), st.sampled_from(["x86_64", "aarch64"])

@@ -1,0 +1,53 @@
+"""What is said where a fact is missing: which one it is, and how to supply it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from envguard.checks.context import index_words
+from envguard.checks.driver import check_driver_serves_cuda
+from envguard.checks.gpu import check_code_for_gpus
+from envguard.facts.machine import Gpu
+from tests.checks.sample import environment, facts, gpu, machine, run, torch_build
+
+
+def test_code_that_differs_by_platform_asks_for_the_platform() -> None:
+    base = machine(gpu("NVIDIA A100-SXM4-40GB", "8.0"))
+    nowhere = replace(base, host=replace(base.host, platform=None))
+    (finding,) = run(check_code_for_gpus, facts(nowhere, environment(torch_build("2.7.1+cu128"))))
+    assert (finding.code, finding.status.value) == ("GPU007", "unknown")
+    assert "on linux-aarch64 sm_90 sm_100 sm_120" in finding.detail
+    assert finding.remedy is not None
+    assert finding.remedy.text.startswith("state --platform, or ")
+
+
+def test_release_without_rows_asks_for_no_capability() -> None:
+    (finding,) = run(check_code_for_gpus, facts(env=environment(torch_build("2.99.0+cu128"))))
+    assert finding.detail == "The matrix holds no row about what torch 2.99.0+cu128 contains."
+    assert finding.remedy is not None
+    assert "--compute-capability" not in finding.remedy.text
+
+
+def test_cuda_of_a_later_major_is_not_served_whatever_it_needs() -> None:
+    found = run(check_driver_serves_cuda, facts(env=environment(torch_build("2.99.0+cu990"))))
+    (finding,) = found
+    assert (finding.code, finding.cause) == ("DRV001", "driver-too-old-for-cuda-major")
+    assert finding.detail.startswith(
+        "torch 2.99.0+cu990 carries CUDA 99.0, which needs a newer driver. "
+    )
+
+
+@pytest.mark.parametrize(
+    ("indices", "words"),
+    [
+        ((0,), "0"),
+        ((0, 1), "0, 1"),
+        ((0, 1, 2, 3), "0-3"),
+        ((0, 2, 3, 5, 6, 7), "0, 2, 3, 5-7"),
+        (tuple(range(0, 40, 2)), "0, 2, 4, 6, 8, 10, 12, 14, 12 more"),
+    ],
+)
+def test_many_gpus_in_few_words(indices: tuple[int, ...], words: str) -> None:
+    assert index_words([Gpu(index) for index in indices]) == words
