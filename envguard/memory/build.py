@@ -45,7 +45,7 @@ _EFFICIENT_WORDS = (
     "cpu_ram_efficient_loading, as in accelerate's example configurations (--config); the high end "
     "of the range is without it"
 )
-_LENGTH_WORDS = "1024 tokens a sample (--seq-len)"
+_LENGTH_WORDS = "2048 tokens a sample (--seq-len)"
 
 
 def build_job(
@@ -84,7 +84,7 @@ def build_job(
         optimizer_on=settings.get("optimizer_on", Place) or Place.GPU,
         params_on=settings.get("params_on", Place) or Place.GPU,
         micro_batch=_assume(settings, "micro_batch", 1, _BATCH_WORDS, assumed),
-        seq_len=_assume(settings, "seq_len", 1024, _LENGTH_WORDS, assumed),
+        seq_len=_assume(settings, "seq_len", 2048, _LENGTH_WORDS, assumed),
         accumulates=_accumulates(settings, assumed),
         recompute=_assume(settings, "recompute", Recompute.NONE, _RECOMPUTE_WORDS, assumed),
         is_recompute_stated="recompute" in settings.values,

@@ -199,7 +199,7 @@ class Job:
     optimizer_on: Place = Place.GPU
     params_on: Place = Place.GPU
     micro_batch: int = 1
-    seq_len: int = 1024
+    seq_len: int = 2048
     accumulates: bool | None = None
     recompute: Recompute = Recompute.NONE
     is_recompute_stated: bool = False

@@ -48,7 +48,7 @@ def test_the_background_case_breaks_at_the_save(capsys: Capture) -> None:
     assert found["root_cause"] == "host-oom-save"
     assert found["breaks_first"] == {"phase": "save", "side": "host", "cause": "host-oom-save"}
     assert found["peaks"] == {
-        "gpu_gib_per_rank": pytest.approx(50.3, abs=0.1),
+        "gpu_gib_per_rank": pytest.approx(55.9, abs=0.1),
         "host_gib_per_node": pytest.approx(64.07, abs=0.05),
         "phase_of_gpu_peak": "step",
         "phase_of_host_peak": "save",
@@ -86,7 +86,7 @@ def test_text_and_json_return_the_same_code(capsys: Capture) -> None:
     assert "save    PPCCCC" in text
     assert "hf_trainer_deepspeed_zero012.node" in text
     assert "--save 16bit" in text
-    assert "1024 tokens a sample (--seq-len)" in text
+    assert "2048 tokens a sample (--seq-len)" in text
 
 
 def test_verbose_names_expression_and_source_of_every_line(capsys: Capture) -> None:

@@ -30,14 +30,14 @@ def test_every_change_that_is_enough_fits_when_planned_again() -> None:
 
 
 def test_activations_that_break_are_cured_by_checkpointing_or_a_smaller_batch() -> None:
-    found = tried(job("zero3", gpus=8, micro_batch=16), 80, None)
+    found = tried(job("zero3", gpus=8, micro_batch=16, seq_len=1024), 80, None)
     options = [item.change.option for item in found]
     assert options[0] == "--recompute full"
     assert "--micro-batch 4" in options
 
 
 def test_whole_weights_that_break_are_cured_by_the_next_stage() -> None:
-    found = tried(job("zero2", params=13.9e9), 80, None)
+    found = tried(job("zero2", params=13.9e9, seq_len=1024), 80, None)
     assert "--strategy zero3" in [item.change.option for item in found if item.is_enough]
 
 

@@ -54,7 +54,7 @@ def test_without_any_limit_it_could_not_tell() -> None:
 
 
 def test_a_range_over_the_limit_is_a_warning() -> None:
-    found = findings(job("zero2"), 56, 256)
+    found = findings(job("zero2", seq_len=1024), 56, 256)
     assert codes(found) == [("MEM009", "warn")]
     assert "up to" in found[0].title
 

@@ -26,7 +26,7 @@ from tests.memory.jobs import VERSIONS, job, likely, limits, lines, plan, table
 
 
 def test_zero2_keeps_whole_weights_and_a_share_of_the_rest() -> None:
-    step = lines(plan(job("zero2")), Phase.STEP, Side.GPU)
+    step = lines(plan(job("zero2", seq_len=1024)), Phase.STEP, Side.GPU)
     assert step["zero2.weights"].amount.likely == 15.2e9
     assert step["zero12.master"].amount.likely == 7.6e9
     assert step["zero12.optimizer"].amount.likely == 15.2e9
@@ -59,7 +59,7 @@ def test_hybrid_sharding_stays_inside_a_node() -> None:
 
 
 def test_ddp_in_pure_bf16_needs_eight_bytes_a_parameter() -> None:
-    found = plan(job("ddp", gpus=1, precision=Precision.PURE_BF16))
+    found = plan(job("ddp", gpus=1, precision=Precision.PURE_BF16, accumulates=True))
     step = lines(found, Phase.STEP, Side.GPU)
     total = sum(step[n].amount.likely for n in ("ddp.weights", "ddp.gradients", "ddp.optimizer"))
     assert total == 8 * 7.6e9
