@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -211,8 +212,9 @@ def _keys(text: str) -> list[str]:
 
 
 def _address(text: str) -> str:
-    """A source without the place of the scripts that measured it."""
-    return "; ".join(part for part in text.split("; ") if "scripts in" not in part)
+    """A source without the place of the scripts that measured it and the numbers of a search."""
+    kept = "; ".join(part for part in text.split("; ") if "scripts in" not in part)
+    return re.sub(r",? find_string| \(ids [0-9, ]+\)", "", kept)
 
 
 def main(arguments: list[str] | None = None) -> int:
