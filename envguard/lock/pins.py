@@ -179,11 +179,21 @@ def _read_package(package: Mapping[str, Any], indexes: Mapping[NormalizedName, s
         raise ToolError(f"uv names no file for {name}")
     return Pin(
         name=name,
-        version=_parse_version(package["version"]),
+        version=_version_of(package, artifacts[0]),
         marker=package.get("marker", ""),
         index_url=indexes.get(name, ""),
         artifacts=tuple(sorted(artifacts, key=lambda artifact: artifact.filename)),
     )
+
+
+def _version_of(package: Mapping[str, Any], artifact: Artifact) -> Version:
+    """The version; of a wheel that was asked for by its address the one in its name.
+
+    A prebuilt wheel is named after torch and CUDA too, and uv compares a lock with the name.
+    """
+    if "archive" in package and artifact.is_wheel:
+        return _parse_version(artifact.filename.split("-")[1])
+    return _parse_version(package["version"])
 
 
 def _read_artifact(file: Mapping[str, Any], name: str) -> Artifact:

@@ -112,10 +112,10 @@ def _never(wheels: WheelMatrix, build: TorchBuildRow, target: Target, situation:
     """Why no wheel can serve, whatever was published."""
     if build.backend.cuda is None:
         return f"{wheels.name} needs a CUDA build of torch"
-    if build.cxx11_abi is None:
-        return f"the C++ ABI of {build.label} is not recorded, a wheel of {wheels.name} needs it"
     if target.platform.system is not OperatingSystem.LINUX:
         return f"{wheels.name} publishes prebuilt wheels for Linux only"
+    if build.cxx11_abi is None:
+        return f"the C++ ABI of {build.label} is not recorded, a wheel of {wheels.name} needs it"
     lowest = situation.capability
     needed = [r.capability for r in wheels.table.ranges() if r.capability is not None]
     if lowest is not None and needed and lowest < min(needed):

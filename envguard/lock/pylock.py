@@ -90,8 +90,12 @@ def _package(pin: Pin, marker: str) -> dict[str, Any]:
     package: dict[str, Any] = {"name": pin.name, "version": str(pin.version)}
     if marker:
         package["marker"] = marker
-    if pin.index_url:
-        package["index"] = strip_credentials(pin.index_url)
+    if not pin.index_url:
+        # Asked for by its address; the standard's validator would compare a wheel's name with the
+        # version in its metadata, which says nothing of torch and CUDA.
+        archive = {k: v for k, v in (wheels or sources)[0].items() if k != "name"}
+        return package | {"archive": archive}
+    package["index"] = strip_credentials(pin.index_url)
     if sources and not wheels:
         package["sdist"] = sources[0]
     if wheels:

@@ -9,6 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from envguard.cli.app import main
 from envguard.facts.machine import Driver, Gpu, Host, Machine, Platform
 from envguard.facts.versions import ComputeCapability, DriverVersion
 from envguard.lock.companions import torch_family
@@ -20,8 +21,10 @@ from envguard.matrix.loader import Matrix
 from tests.loopback.index import LoopbackIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    Lock = Callable[..., int]
 
 LINUX = Platform.parse("linux-x86_64")
 
@@ -62,6 +65,27 @@ def fresh_uv(environ: dict[str, str], tmp_path: Path) -> Uv:
 @pytest.fixture(scope="session")
 def matrix() -> Matrix:
     return Matrix.load()
+
+
+@pytest.fixture
+def lock(
+    index: LoopbackIndex, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Lock:
+    """Run the command in an empty folder against the loopback indexes."""
+    for name, value in environ.items():
+        if name != "PATH":
+            monkeypatch.setenv(name, value)
+    for name in ("ENVGUARD_TORCH_INDEX", "ENVGUARD_UV", "UV_CUDA_DRIVER_VERSION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ENVGUARD_CACHE_DIR", str(tmp_path / "envguard-cache"))
+    monkeypatch.setenv("ENVGUARD_RELEASE_BASE", index.releases)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+
+    def run(*words: str) -> int:
+        return main(["lock", "--torch-index", index.torch, "--index-url", index.default, *words])
+
+    return run
 
 
 @pytest.fixture

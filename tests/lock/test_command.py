@@ -10,36 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.cli.app import main
+from tests.lock.machine_files import facts
 from tests.loopback.index import PASSWORD, Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from tests.lock.conftest import Lock
     from tests.loopback.index import LoopbackIndex
-
-    Lock = Callable[..., int]
 
 V100 = ("--gpu", "Tesla V100", "--driver", "535.104.05", "--glibc", "2.31")
 TARGET = ("--platform", "linux-x86_64", "--python-version", "3.12")
-
-
-@pytest.fixture
-def lock(
-    index: LoopbackIndex, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Lock:
-    """Run the command in an empty folder against the loopback indexes."""
-    for name, value in environ.items():
-        if name != "PATH":
-            monkeypatch.setenv(name, value)
-    for name in ("ENVGUARD_TORCH_INDEX", "ENVGUARD_UV", "UV_CUDA_DRIVER_VERSION"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-
-    def run(*words: str) -> int:
-        return main(["lock", "--torch-index", index.torch, "--index-url", index.default, *words])
-
-    return run
 
 
 def test_lock_goes_to_standard_output_and_talk_to_standard_error(
@@ -113,19 +92,6 @@ def test_machines_from_files_are_all_served(lock: Lock, capsys: pytest.CaptureFi
     assert table["backend"] == "cu126"
     assert [machine["driver"] for machine in table["machines"]] == ["535.104.05", "580.65.06"]
     assert "Python 3.12 is the one that was read" in err
-
-
-def facts(gpu: str, capability: str, driver: str) -> dict[str, object]:
-    return {
-        "schema_version": 1,
-        "kind": "facts",
-        "machine": {
-            "host": {"platform": "linux-x86_64", "glibc": "2.35"},
-            "driver": {"version": driver},
-            "gpus": [{"index": 0, "name": gpu, "capability": capability}],
-        },
-        "environment": {"interpreter": {"version": "3.12.4"}},
-    }
 
 
 def test_what_is_not_stated_is_said(lock: Lock, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,10 @@ def release_files() -> dict[tuple[str, str], list[Served]]:
         ]
         + [_prebuilt("flash-attn", "2.8.3", "cu12torch2.9cxx11abiTRUE", "cp312", ("einops",))],
         (_FLASH, "v2.8.3.post2"): [],
+        (_CONV, "v1.7.0"): [
+            _prebuilt("causal-conv1d", "1.7.0", "cu12torch2.13cxx11abiTRUE", python, ("einops",))
+            for python in ("cp311", "cp312", "cp313")
+        ],
         # The tag is newer than the version of the wheels in it, and states no digests.
         (_CONV, "v1.6.1.post4"): [
             replace(
