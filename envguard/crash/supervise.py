@@ -25,6 +25,7 @@ _FORWARDED = tuple(
 )
 _POLL_S = 0.5
 _DRAIN_S = 1.0
+_SHORT, _GATHER_S = 4096, 0.01
 
 
 class Watcher(Protocol):
@@ -172,6 +173,7 @@ class _Loop:
         self._terminal = terminal
         self._code: int | None = None
         self._is_due = False
+        self._copied_at = 0.0
         self._selector = selectors.DefaultSelector()
         self._selector.register(signals.reader, selectors.EVENT_READ)
         for stream in streams:
@@ -226,7 +228,16 @@ class _Loop:
             os.close(stream.reader or 0)
             stream.is_open = False
         self._show(stream, data)
+        self._breathe(len(data))
         return True
+
+    def _breathe(self, size: int) -> None:
+        """Let short writes that come in quick succession gather: a wake-up for each is dear."""
+        now = time.monotonic()
+        if size < _SHORT and now - self._copied_at < _GATHER_S:
+            time.sleep(_GATHER_S)
+            now = time.monotonic()
+        self._copied_at = now
 
     def _show(self, stream: Stream, data: bytes) -> None:
         block = stream.take(data)
