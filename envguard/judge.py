@@ -12,9 +12,11 @@ from envguard.backend import Wish, has_gpu_to_serve, nearest_build
 from envguard.checks import CAUSE_ORDER, run_checks
 from envguard.checks.remedies import install_command
 from envguard.facts.findings import Remedy, Status
+from envguard.facts.machine import OperatingSystem
 from envguard.facts.report import Recommendation, Report, make_report
 from envguard.matrix.complete import complete_facts, possible_platforms
 from envguard.matrix.fit import DriverGrade
+from envguard.matrix.rows import minimum_for
 
 if TYPE_CHECKING:
     from envguard.backend import Candidate
@@ -31,6 +33,7 @@ _CURED_BY_ANOTHER_BUILD = frozenset(
         "driver-too-old-for-cuda-major",
         "arch-missing-old-gpu",
         "arch-missing-new-gpu",
+        "minor-compat-feature-gap",  # where only the exact grade is good enough
         "mixed-gpus-arch",
         "cpu-wheel-selected",
         "glibc-too-old",
@@ -63,10 +66,11 @@ def judge(
     completed = complete_facts(facts, matrix)
     options = replace(options, torch_index=torch_index)
     findings = run_checks(completed, matrix, options)
-    candidate = _recommend(completed, findings, matrix, options)
     recommended = None
-    if candidate is not None:
-        recommended = _recommendation(candidate, completed, matrix, torch_index)
+    if _asks_for_build(completed, findings):
+        candidate = _nearest_build(completed, matrix, options)
+        if candidate is not None:
+            recommended = _recommendation(candidate, completed, matrix, torch_index)
         findings = tuple(_with_remedy(finding, recommended) for finding in findings)
     return make_report(
         "check",
@@ -79,16 +83,23 @@ def judge(
     )
 
 
-def _recommend(
-    facts: Facts, findings: tuple[Finding, ...], matrix: Matrix, options: CheckOptions
-) -> Candidate | None:
+def _asks_for_build(facts: Facts, findings: tuple[Finding, ...]) -> bool:
+    """Whether no torch is there or another would help, and enough of the machine is known."""
     machine, environment = facts.machine, facts.environment
     torch = environment.torch if environment else None
-    failing = {f.cause for f in findings if f.status is Status.FAIL}
-    if torch is not None and not failing & _CURED_BY_ANOTHER_BUILD:
-        return None
-    if machine.gpus is None and machine.driver.version is None and machine.driver.cuda is None:
-        return None
+    if torch is not None and not any(_is_curable(finding) for finding in findings):
+        return False
+    driver = machine.driver
+    return machine.gpus is not None or driver.version is not None or driver.cuda is not None
+
+
+def _is_curable(finding: Finding) -> bool:
+    return finding.status is Status.FAIL and finding.cause in _CURED_BY_ANOTHER_BUILD
+
+
+def _nearest_build(facts: Facts, matrix: Matrix, options: CheckOptions) -> Candidate | None:
+    machine, environment = facts.machine, facts.environment
+    torch = environment.torch if environment else None
     platform = possible_platforms(machine)[0]
     interpreter = environment.interpreter if environment else None
     wish = Wish(
@@ -112,7 +123,10 @@ def _recommendation(
         why += f" (for {build.platform}: the platform is not stated)"
     if candidate.grade is DriverGrade.UNKNOWN:
         row = matrix.drivers.major_floor(build.backend.cuda.major) if build.backend.cuda else None
-        why += f", it has to be at least {row.linux}" if row else ""
+        is_windows = facts.machine.host.is_wsl or build.platform.system is OperatingSystem.WINDOWS
+        system = OperatingSystem.WINDOWS if is_windows else OperatingSystem.LINUX
+        floor = minimum_for(row, system) if row else None
+        why += f", it has to be at least {floor}" if floor else ""
     pins = [f"torch=={build.label}", *_companion_pins(environment, build.label, matrix)]
     manager = environment.manager if environment else None
     return Recommendation(
@@ -134,16 +148,22 @@ def _companion_pins(environment: Environment | None, label: str, matrix: Matrix)
         return ()
     versions = {"torchvision": release.torchvision, "torchaudio": release.torchaudio}
     return tuple(
-        f"{name}=={found[-1]}+{backend}"
+        f"{name}=={found[-1]}" + (f"+{backend}" if backend else "")
         for name, found in versions.items()
         if found and environment.distribution(name) is not None
     )
 
 
-def _with_remedy(finding: Finding, recommended: Recommendation) -> Finding:
-    if finding.cause not in _CURED_BY_ANOTHER_BUILD or finding.status is not Status.FAIL:
+def _with_remedy(finding: Finding, recommended: Recommendation | None) -> Finding:
+    """Put what another build would cure first; that there is none has to be said as well."""
+    if not _is_curable(finding):
         return finding
+    own = finding.remedy.text if finding.remedy is not None else ""
+    if recommended is None:
+        text = "no torch build that the tables know serves this machine as it is"
+        text += f"; {own}" if own else ""
+        return replace(finding, remedy=Remedy(text))
     text = f"install torch {recommended.torch} from {recommended.backend}"
-    if finding.remedy is not None:
-        text = f"{text}; or: {finding.remedy.text}"
+    if own:
+        text = f"{text}; or: {own}"
     return replace(finding, remedy=Remedy(text, recommended.command))

@@ -166,7 +166,11 @@ def _same_major(
         f"CUDA {cuda} are missing. From driver {exact} everything works.",
         package="torch",
         evidence=(*torch_evidence(torch), *driver_evidence(facts)),
-        remedy=Remedy(f"nothing, or install driver {exact} or newer"),
+        remedy=Remedy(
+            f"install driver {exact} or newer"
+            if options.exact_driver
+            else f"nothing, or install driver {exact} or newer"
+        ),
         source=fit.source,
     )
 
@@ -186,7 +190,7 @@ def _too_old(
         "torch.cuda.is_available() is False here, or the first CUDA call crashes.",
         package="torch",
         evidence=(*torch_evidence(torch), *driver_evidence(facts)),
-        remedy=Remedy(f"install {bound}, or a torch build for an older CUDA"),
+        remedy=Remedy(f"install {bound}"),
         source=fit.source,
     )
 

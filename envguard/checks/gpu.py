@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from envguard.facts.facts import Facts
     from envguard.facts.machine import Gpu
+    from envguard.facts.versions import ComputeCapability
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import TorchBuildRow
 
@@ -90,13 +91,30 @@ def check_code_for_gpus(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
         return
     cuda = codes[0].cuda
     driver = grade_driver(facts.machine.driver, facts.machine.host, cuda, matrix.drivers)
+    is_read = codes[0].origin != "matrix"  # what was read wins over what can be derived
+    oldest = None if is_read else matrix.support.oldest_target(cuda)
     fits: dict[CodeGrade, list[tuple[Gpu, CodeFit]]] = {}
     for gpu in gpus:
         fit = _agreed_fit(codes, gpu, driver.grade.can_jit)
+        if _is_too_old(gpu, oldest):
+            fit = CodeFit(CodeGrade.NONE)
         fits.setdefault(fit.grade, []).append((gpu, fit))
     some_run = any(grade.runs for grade in fits)
     for grade, pairs in fits.items():
-        yield _finding_of(facts, codes, grade, pairs, some_run=some_run)
+        found = _finding_of(facts, codes, grade, pairs, some_run=some_run)
+        if all(_is_too_old(gpu, oldest) for gpu, _ in pairs):
+            found = _certain(found, cuda, oldest)
+        yield found
+
+
+def _is_too_old(gpu: Gpu, oldest: ComputeCapability | None) -> bool:
+    """No compiler of this CUDA makes code for the GPU, so no build holds any, known or not."""
+    return oldest is not None and gpu.capability is not None and gpu.capability < oldest
+
+
+def _certain(found: Finding, cuda: CudaVersion, oldest: ComputeCapability | None) -> Finding:
+    detail = f"{found.detail} CUDA {cuda} makes code for compute capability {oldest} and newer."
+    return replace(found, status=Status.FAIL, detail=detail)
 
 
 def _agreed_fit(codes: tuple[_Code, ...], gpu: Gpu, can_jit: bool | None) -> CodeFit:
@@ -199,7 +217,7 @@ def _missing(
     some_run: bool,
 ) -> Finding:
     number, cause = _missing_cause(code, gpus[0], some_run=some_run)
-    listed = " ".join(str(target) for target in code.targets or ())
+    listed = " ".join(str(target) for target in code.targets or ()) or "code that is not recorded"
     detail = f"The build holds {listed}; compute capability {gpus[0].capability} needs other code."
     if grade is CodeGrade.JIT_BLOCKED:
         detail = (
@@ -229,15 +247,15 @@ def _missing_cause(code: _Code, gpu: Gpu, *, some_run: bool) -> tuple[str, str]:
     oldest = min((t.capability for t in code.targets or ()), default=None)
     if "jetson" in (gpu.name or "").lower() or "orin" in (gpu.name or "").lower():
         return "GPU006", "jetson-needs-l4t-build"
-    if oldest is None or capability is None or capability > oldest:
+    if oldest is not None and capability is not None and capability > oldest:
         return "GPU002", "arch-missing-new-gpu"
     return "GPU001", "arch-missing-old-gpu"
 
 
 def _hide_remedy(gpus: tuple[Gpu, ...]) -> Remedy:
     return Remedy(
-        f"take a build that serves all GPUs, or hide GPU {index_words(gpus)} with "
-        "CUDA_VISIBLE_DEVICES (set CUDA_DEVICE_ORDER=PCI_BUS_ID so that the numbers are these)"
+        f"hide GPU {index_words(gpus)} with CUDA_VISIBLE_DEVICES (set "
+        "CUDA_DEVICE_ORDER=PCI_BUS_ID so that the numbers are these)"
     )
 
 

@@ -51,3 +51,12 @@ def test_cuda_of_a_later_major_is_not_served_whatever_it_needs() -> None:
 )
 def test_many_gpus_in_few_words(indices: tuple[int, ...], words: str) -> None:
     assert index_words([Gpu(index) for index in indices]) == words
+
+
+@pytest.mark.parametrize("version", ["2.15.0+cu130", "2.99.0+cu130"])  # inferred, and no row
+def test_no_build_holds_code_that_its_cuda_cannot_make(version: str) -> None:
+    volta = machine(gpu("Tesla V100", "7.0"))
+    (finding,) = run(check_code_for_gpus, facts(volta, environment(torch_build(version))))
+    assert (finding.code, finding.cause) == ("GPU001", "arch-missing-old-gpu")
+    assert finding.status.value == "fail"
+    assert "CUDA 13.0 makes code for compute capability 7.5 and newer." in finding.detail
