@@ -106,6 +106,8 @@ def _release(fact: Row, book: SourceBook, builds: Row, own: Row) -> Row:
         row["on_pypi"] = False
     if "python" in fact and isinstance(fact["python"], str):
         row["python"] = fact["python"].replace(" ", "")
+    elif "python" in own:
+        row["python"] = own["python"]
     if "cp" in fact:
         row["pythons"] = fact["cp"]
     # torchcodec's metadata require nothing: the torch it goes with is about its compiled code.

@@ -85,16 +85,34 @@ class Registry:
         )
         return parse_pip_report(_decode(text, name), name)
 
+    def addresses(self, name: str, version: Version, python: str) -> tuple[str, ...]:
+        """Where the wheels of a release lie: URLs, or paths for an index of files.
+
+        Args:
+            name: Normalised name.
+            version: The release.
+            python: Wheels for this Python and newer ones are listed: ``3.12``.
+
+        Raises:
+            NetworkError: The registry did not answer, or has no such wheel.
+            ToolError: uv is missing.
+        """
+        return parse_pylock_addresses(self._lock(name, version, python), name)
+
     def _with_files(self, published: Published, python: str) -> Published:
+        lock = self._lock(published.name, published.version, python)
+        return parse_pylock_files(lock, published)
+
+    def _lock(self, name: str, version: Version, python: str) -> dict[str, Any]:
         from uv import find_uv_bin  # a program in a wheel
 
         index = ("--default-index", self.index_url) if self.index_url else ()
         arguments = ("pip", "compile", "--no-deps", "--universal", "--format", "pylock.toml")
-        requirement = f"{published.name}=={published.version}\n"
         text = _run(
-            (find_uv_bin(), *arguments, "--python-version", python, "-q", *index, "-"), requirement
+            (find_uv_bin(), *arguments, "--python-version", python, "-q", *index, "-"),
+            f"{name}=={version}\n",
         )
-        return parse_pylock_files(tomllib.loads(text), published)
+        return tomllib.loads(text)
 
     def _pip(self, command: str, *arguments: str) -> str:
         index = ("--index-url", self.index_url) if self.index_url else ()
@@ -184,11 +202,29 @@ def parse_pylock_files(document: Any, published: Published) -> Published:
     try:
         (package,) = document["packages"]
         wheels = package.get("wheels", [])
+        files = [*wheels, *([package["sdist"]] if "sdist" in package else [])]
         names = tuple(sorted(_file_name(wheel) for wheel in wheels))
-        uploads = [_day(wheel["upload-time"]) for wheel in wheels if "upload-time" in wheel]
+        uploads = [_day(file["upload-time"]) for file in files if "upload-time" in file]
     except (KeyError, TypeError, ValueError) as err:
         raise NetworkError(f"the lock of {published.name} has an unknown form: {err}") from err
     return replace(published, wheels=names, released=min(uploads, default=""))
+
+
+def parse_pylock_addresses(document: Any, name: str) -> tuple[str, ...]:
+    """Read where the wheels lie that a lockfile lists for a release.
+
+    Args:
+        document: A decoded PEP 751 lockfile that holds this one package.
+        name: Of the package that was asked for.
+
+    Raises:
+        NetworkError: It holds something else.
+    """
+    try:
+        (package,) = document["packages"]
+        return tuple(str(w["url"] if "url" in w else w["path"]) for w in package.get("wheels", []))
+    except (KeyError, TypeError, ValueError) as err:
+        raise NetworkError(f"the lock of {name} has an unknown form: {err}") from err
 
 
 def _file_name(wheel: Any) -> str:

@@ -128,12 +128,14 @@ def test_files_of_a_lock_are_read() -> None:
         {"name": "demo-1.0-cp312-cp312-win_amd64.whl", "upload-time": "2026-03-02T10:00:00Z"},
         {"url": "https://index.example/demo-1.0-cp311-cp311-any.whl", "upload-time": "2026-03-01"},
     ]
-    published = parse_pylock_files({"packages": [{"name": "demo", "wheels": wheels}]}, PUBLISHED)
+    sdist = {"name": "demo-1.0.tar.gz", "upload-time": "2026-02-27T09:00:00Z"}
+    package = {"name": "demo", "wheels": wheels, "sdist": sdist}
+    published = parse_pylock_files({"packages": [package]}, PUBLISHED)
     assert published.wheels == (
         "demo-1.0-cp311-cp311-any.whl",
         "demo-1.0-cp312-cp312-win_amd64.whl",
     )
-    assert published.released == "2026-03-01"
+    assert published.released == "2026-02-27"
 
 
 def test_a_release_without_wheels_lists_none() -> None:
