@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     Lock = Callable[..., int]
 
 LINUX = Platform.parse("linux-x86_64")
+V100 = ("--gpu", "Tesla V100", "--driver", "535.104.05", "--glibc", "2.31")
+TARGET = ("--platform", "linux-x86_64", "--python-version", "3.12")
 
 
 @pytest.fixture(scope="session")

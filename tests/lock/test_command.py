@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.cli.app import main
+from tests.lock.conftest import TARGET, V100
 from tests.lock.machine_files import facts
 from tests.loopback.index import PASSWORD, Trouble
 
 if TYPE_CHECKING:
     from tests.lock.conftest import Lock
     from tests.loopback.index import LoopbackIndex
-
-V100 = ("--gpu", "Tesla V100", "--driver", "535.104.05", "--glibc", "2.31")
-TARGET = ("--platform", "linux-x86_64", "--python-version", "3.12")
 
 
 def test_lock_goes_to_standard_output_and_talk_to_standard_error(

@@ -1,0 +1,81 @@
+"""Settings files of uv without the one setting that leads to another torch index."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from envguard.lock.resolve import resolve
+from envguard.lock.runner import find_uv
+from envguard.lock.uvconfig import without_torch_backend
+from tests.lock.problems import asking, origins
+
+if TYPE_CHECKING:
+    from envguard.lock.project import Problem
+    from tests.loopback.index import LoopbackIndex
+
+
+def settings(folder: Path, text: str) -> dict[str, str]:
+    (folder / "uv").mkdir(parents=True, exist_ok=True)
+    (folder / "uv" / "uv.toml").write_text(text)
+    return {"XDG_CONFIG_HOME": str(folder), "XDG_CONFIG_DIRS": str(folder / "none")}
+
+
+def test_settings_without_it_are_left_alone(tmp_path: Path) -> None:
+    variables = settings(tmp_path, '[pip]\nresolution = "lowest"\n')
+    assert without_torch_backend(variables, tmp_path) is variables
+    assert without_torch_backend({}, tmp_path) == {}
+
+
+def test_everything_else_is_kept(tmp_path: Path) -> None:
+    own = settings(
+        tmp_path / "own",
+        '[pip]\ntorch-backend = "auto"\nresolution = "lowest"\n'
+        '[[index]]\nurl = "https://own.example"\n',
+    )
+    system = tmp_path / "system"
+    settings(
+        system,
+        'offline = true\n[pip]\nresolution = "highest"\nno-header = true\n'
+        '[[index]]\nurl = "https://system.example"\n',
+    )
+    found = without_torch_backend({**own, "XDG_CONFIG_DIRS": str(system)}, tmp_path)
+    assert tomllib.loads(Path(found["UV_CONFIG_FILE"]).read_text()) == {
+        "pip": {"resolution": "lowest", "no-header": True},
+        "index": [{"url": "https://own.example"}, {"url": "https://system.example"}],
+        "offline": True,
+    }
+
+
+def test_stated_settings_file_is_the_only_one(tmp_path: Path) -> None:
+    ignored = settings(tmp_path, '[pip]\ntorch-backend = "cu128"\n')
+    stated = tmp_path / "stated.toml"
+    stated.write_text("offline = true\n")
+    variables = {**ignored, "UV_CONFIG_FILE": str(stated)}
+    assert without_torch_backend(variables, tmp_path) is variables
+    stated.write_text('[pip]\ntorch-backend = "cu128"\n')
+    assert without_torch_backend(variables, tmp_path) is not variables
+    assert (
+        without_torch_backend({**variables, "UV_NO_CONFIG": "1"}, tmp_path)["UV_NO_CONFIG"] == "1"
+    )
+
+
+@pytest.mark.parametrize("text", ["{", "pip = 3\n"])
+def test_settings_that_are_broken_are_uvs_to_complain_about(tmp_path: Path, text: str) -> None:
+    variables = settings(tmp_path, text)
+    assert without_torch_backend(variables, tmp_path) is variables
+
+
+def test_resolution_asks_no_other_torch_index(
+    problem: Problem, environ: dict[str, str], index: LoopbackIndex, tmp_path: Path
+) -> None:
+    """With the setting, uv would ask download.pytorch.org, which is out of reach here."""
+    text = '[pip]\ntorch-backend = "cu128"\n[[index]]\ndefault = true\n'
+    odd = settings(tmp_path, f'{text}url = "{index.default}"\n')
+    uv = find_uv({**environ, **odd, "UV_CACHE_DIR": str(tmp_path / "cache")})
+    pins = resolve(replace(asking(problem, "timm"), default_index=None), uv)
+    assert origins(pins, problem) == {"torch", "torchvision", "triton"}
