@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # A value of any length may stand in a message; a reader needs its beginning, and how it ends.
 _LONGEST, _HEAD, _TAIL = 600, 400, 120
+# What monitoring plugins return for wrong arguments and for failures of their own.
+_PLUGIN_UNKNOWN = 3
 
 
 def report_error(arguments: Sequence[str], message: str, hint: str, code: ExitCode) -> int:
@@ -35,6 +37,11 @@ def report_error(arguments: Sequence[str], message: str, hint: str, code: ExitCo
         The exit code.
     """
     message, hint = _shown(message), _shown(hint)
+    if "--nagios" in _own(arguments):
+        with contextlib.suppress(EnvguardError):
+            write_text(f"ENVGUARD UNKNOWN - {' '.join(message.replace('|', '/').split())}", None)
+        say(f"error: {message}")
+        return _PLUGIN_UNKNOWN
     if wants_json(arguments):
         body: dict[str, Any] = {"message": message, "hint": hint, "exit_code": int(code)}
         document = {
@@ -67,9 +74,13 @@ def say(text: str) -> None:
 
 def wants_json(arguments: Sequence[str]) -> bool:
     """Whether the options ask for JSON; what follows ``--`` is another program's."""
-    own = list(itertools.takewhile(lambda word: word != "--", arguments))
+    own = _own(arguments)
     pairs = itertools.pairwise(own)
     return "--format=json" in own or ("--format", "json") in pairs
+
+
+def _own(arguments: Sequence[str]) -> list[str]:
+    return list(itertools.takewhile(lambda word: word != "--", arguments))
 
 
 def _shown(text: str) -> str:

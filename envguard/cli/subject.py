@@ -182,6 +182,7 @@ def read_subject(
         check_gpu_names(stated, matrix)
     if source is not None and python is not None:
         raise InputError("--from and --python exclude each other: one subject at a time")
+    _check_one_machine(source, python, options, stated)
     facts, notes = _base_facts(source, python, options, stated)
     is_live = source is None and not options.machine and not stated.is_other_machine
     if is_deep and is_live and not words:
@@ -190,6 +191,24 @@ def read_subject(
         is_python_stated = bool(python or options.python_version or source or options.machine)
         facts, notes = _with_words(facts, notes, words, is_python_stated=is_python_stated)
     return Subject(facts, notes)
+
+
+def _check_one_machine(
+    source: str | None, python: str | None, options: MachineOptions, stated: Stated
+) -> None:
+    """Refuse options that describe two machines.
+
+    Raises:
+        InputError: One of them would be passed over in silence.
+    """
+    if source is not None and options.machine:
+        raise InputError("--from and --machine exclude each other: one machine at a time")
+    if python is not None and source is None and not options.machine and stated.is_other_machine:
+        raise InputError(
+            "--python names an interpreter of this machine; --gpu, --compute-capability and "
+            "--platform describe another one",
+            hint="`envguard probe --python PATH -o FILE`, then --from FILE with these options",
+        )
 
 
 def _base_facts(

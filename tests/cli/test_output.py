@@ -178,3 +178,23 @@ def test_build_that_is_not_judged_is_said_to_be_so(capsys: pytest.CaptureFixture
     out = capsys.readouterr().out
     assert out.startswith("envguard check: not judged\n")
     assert "WHL003 torch 2.9.0+rocm6.4 is a build for AMD GPUs (ROCm)" in out
+
+
+@pytest.mark.parametrize("words", [["--driver", "x"], ["torch>=2"], ["--bogus"]])
+def test_wrong_usage_is_unknown_to_a_monitor(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *words, "--gpu", "V100", "--nagios"]) == 3
+    out = capsys.readouterr().out
+    assert out.startswith("ENVGUARD UNKNOWN - ")
+    assert out.count("\n") == 1
+
+
+def test_options_of_two_machines_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts = str(tmp_path / "facts.json")
+    assert main(["check", "--from", facts, "--machine", facts]) == 2
+    assert "--from and --machine exclude each other" in capsys.readouterr().err
+    assert main(["check", "--python", sys.executable, "--gpu", "V100"]) == 2
+    assert "--python names an interpreter of this machine" in capsys.readouterr().err
