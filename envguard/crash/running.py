@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envguard.crash.checkpoint import checkpoint_note
 from envguard.crash.compare import compare_runs, last_that_worked
 from envguard.crash.context import gather_context
 from envguard.crash.diagnose import diagnose
 from envguard.crash.memory_use import RunMemory
 from envguard.crash.phase_mark import VARIABLE
+from envguard.crash.phases import Phase
 from envguard.crash.record import PHASES, RunWriter, load_record, new_run_id
+from envguard.crash.scan import PHASE
 from envguard.crash.supervise import Ended, supervise
 from envguard.crash.watching import RunWatcher
 from envguard.facts.report import Report
@@ -86,11 +89,18 @@ def run_command(
             phase_origin=watcher.phase_origin,
             memory=watcher.memory,
             command=tuple(command),
-            notes=changes_since(root, writer.folder),
+            notes=(*_checkpoint(watcher, matrix), *changes_since(root, writer.folder)),
             torch_index=torch_index,
         )
     writer.end(_end_document(ended, seconds, watcher, report))
     return RunOutcome(ended, writer.folder, seconds, watcher.memory, report)
+
+
+def _checkpoint(watcher: RunWatcher, matrix: Matrix) -> tuple[str, ...]:
+    if watcher.phase is not Phase.SAVE:
+        return ()
+    hit = watcher.scanner.latest([f"{PHASE}save"])
+    return checkpoint_note([hit] if hit else [], Path.cwd(), matrix.signals)
 
 
 def changes_since(root: Path, folder: Path) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from envguard.crash.phases import Phase
 
 if TYPE_CHECKING:
     from envguard.crash.case import Case
+    from envguard.matrix.signals_table import LauncherRow
 
 _DOING = {
     Phase.IMPORT: "while it imported",
@@ -30,6 +31,7 @@ def crash_summary(case: Case) -> dict[str, object]:
         and the last lines of the log.
     """
     death = case.death
+    launcher = find_launcher(case)
     return {
         "headline": headline(case),
         "ending": death.ending.text if death else None,
@@ -39,6 +41,8 @@ def crash_summary(case: Case) -> dict[str, object]:
         "phase": case.phase.value if case.phase else None,
         "phase_from": case.seen.origin or None,
         "ranks": case.ranks,
+        "launcher": launcher.name if launcher else None,
+        "launcher_hides": launcher.truth if launcher else None,
         "collect": list(collect_next(case)),
         "log": {
             "name": case.log.name,
@@ -65,17 +69,48 @@ def headline(case: Case) -> str:
     return f"{who} {verb} {death.ending.text}{doing}"
 
 
+# Words of a launcher -> its row in the table, the most specific first.
+_LAUNCHERS = (
+    ("deepspeed-return-code", "deepspeed"),
+    ("deepspeed-killing", "deepspeed"),
+    ("torchrun-root", "torchrun"),
+    ("torchrun-failed-line", "torchrun"),
+    ("calledprocess-died", "accelerate-simple"),
+    ("mp-spawn-signal", "torch.multiprocessing.spawn"),
+    ("dl-exited", "DataLoader"),
+    ("slurm-oom-event", "srun"),
+    ("slurm-srun-oom", "srun"),
+    ("k8s-oomkilled", "kubernetes"),
+)
+
+
+def find_launcher(case: Case) -> LauncherRow | None:
+    """The launcher whose words are in the log, and what it does with exit statuses."""
+    names = [row for signature, row in _LAUNCHERS if case.log.has(signature)]
+    return next((row for row in case.table.launchers if names and row.name == names[0]), None)
+
+
+# Signal -> the tools of the table that would have kept evidence.
+_KILL_TOOLS = ("kernel log (dmesg, journalctl -k)", "cgroup memory.events", "sacct / seff")
+_CRASH_TOOLS = ("faulthandler", "kernel log (dmesg, journalctl -k)")
+_RANK_TOOL = "torchrun --log-dir --tee 3 / --redirects 3"
+_NCCL_TOOL = "NCCL flight recorder"
+
+
 def collect_next(case: Case) -> tuple[str, ...]:
     """What to keep next time, for an ending that this log does not explain."""
-    wanted = ["run it under `envguard run -- CMD`: it keeps phases, memory by rank and the kills"]
+    wanted = ["envguard run -- CMD: phases, memory of each rank, and what the cgroup counted"]
+    names: list[str] = []
     if case.signal == SIGKILL:
-        wanted.append("`dmesg -T` or `journalctl -k` right after it, as far as you may read them")
-        wanted.append("sacct -o State,ExitCode,MaxRSS, or kubectl describe pod")
+        names.extend(_KILL_TOOLS)
     elif case.signal is not None and case.signal != SIGTERM:
-        wanted.append("PYTHONFAULTHANDLER=1: Python stacks of all threads at the crash")
-        wanted.append("`dmesg -T`: the library of a segfault (only without faulthandler), Xids")
+        names.extend(_CRASH_TOOLS)
     if case.ranks is not None and case.ranks > 1:
-        wanted.append("torchrun --log-dir DIR --tee 3: the output of each rank by itself")
+        names.append(_RANK_TOOL)
+    if case.log.has("nccl-watchdog", "nccl-error-in", "nccl-remote"):
+        names.append(_NCCL_TOOL)
+    tools = {tool.name: tool for tool in case.table.tools}
+    wanted.extend(f"{name}: {tools[name].gives}" for name in names if name in tools)
     if case.log.ends_mid_line:
         wanted.append("the whole log: this one stops in the middle of a line")
     return tuple(wanted)

@@ -33,6 +33,24 @@ class Suspicion:
     ids: tuple[str, ...] = ()
 
 
+# Cause -> the row of the table that says which evidence decides.
+_DECIDERS = {
+    "host-memory-exhausted": "host_oom",
+    "container-memory-limit": "container_limit_oom",
+    "killed-from-outside": "preemption_or_operator",
+    "shm-too-small": "shared_memory_exhaustion",
+    "gpu-oom-states-plus-activations": "gpu_oom",
+    "unknown-segfault": "environment_mismatch",
+    "sigterm-from-supervisor": "follower",
+}
+
+
+def _what_decides(cause: str, case: Case) -> str:
+    wanted = _DECIDERS.get(cause)
+    row = next((row for row in case.table.discriminators if row.verdict == wanted), None)
+    return f" What decides: {row.decisive}." if row is not None else ""
+
+
 def _whole(command: tuple[str, ...], case: Case) -> tuple[str, ...]:
     """A command that goes before another, with the other: the run's own where it is known."""
     if command[:1] == ("env",) or command[-1:] == ("--",):
@@ -45,6 +63,7 @@ def suspicion_finding(case: Case, suspicion: Suspicion) -> Finding:
     said = f"For it: {suspicion.speaks}."
     if suspicion.against:
         said += f" Against it: {suspicion.against}."
+    said += _what_decides(suspicion.outcome.cause, case)
     hits = case.hits(*suspicion.ids)
     found = make_finding(case, suspicion.outcome, Status.UNKNOWN, hits, detail=said)
     command = _whole(suspicion.command, case)

@@ -23,6 +23,7 @@ _COLOURS = {
     Status.SKIP: "dim",
 }
 _SHOWN_TAIL = 5
+_LONGEST = 240
 
 
 def crash_lines(report: Report, style: Style) -> Iterator[str]:
@@ -45,7 +46,9 @@ def crash_lines(report: Report, style: Style) -> Iterator[str]:
     if report.recommended is not None:
         yield ""
         yield from _wrap(f"what would fit: {report.recommended.why}", style)
-        yield from _command(report.recommended.command, style)
+        shown = root.remedy.command if root is not None and root.remedy is not None else ()
+        if report.recommended.command != shown:
+            yield from _command(report.recommended.command, style)
     if report.verdict is Status.UNKNOWN:
         yield from _next_time(crash, style)
     for note in report.notes:
@@ -89,7 +92,8 @@ def _evidence(finding: Finding, style: Style) -> Iterator[str]:
         yield "  evidence:"
     for item in finding.evidence:
         origin = "" if "line " in item.fact else f"  ({item.origin})"
-        text = f"{item.fact}: {item.value}{origin}"
+        value = item.value if len(item.value) <= _LONGEST else f"{item.value[:_LONGEST]}..."
+        text = f"{item.fact}: {value}{origin}"
         yield from (style.paint(line, "dim") for line in _wrap(text, style, "    ", "      "))
 
 
