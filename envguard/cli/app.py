@@ -91,7 +91,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # a broken table is envguard's own failure, unless the user brought the tables
         is_users = isinstance(err, MatrixError) and any(a.startswith("--matrix") for a in arguments)
         code = ExitCode.USAGE if is_users else err.exit_code
-        return report_error(arguments, err.message, err.hint, code)
+        where = "the tables are those of the folder that --matrix names" if is_users else ""
+        return report_error(arguments, err.message, err.hint or where, code)
     except _CLICK_ERROR as err:
         return report_error(arguments, *_usage_words(err), ExitCode.USAGE)
     except (KeyboardInterrupt, typer.Abort):

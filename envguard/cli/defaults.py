@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,7 +149,7 @@ def _nearest(folder: Path | None) -> Path | None:
         return None
     for candidate in (start, *start.parents):
         path = candidate / "pyproject.toml"
-        if path.is_file():
+        if os.path.isfile(path):  # noqa: PTH113 - says no where a folder may not be searched
             return path
     return None
 

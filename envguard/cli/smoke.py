@@ -9,8 +9,8 @@ import typer
 
 from envguard.cli.options import OutputOptions, takes
 from envguard.cli.output import emit_report, write_text
+from envguard.cli.tables import load_matrix
 from envguard.errors import ExitCode
-from envguard.matrix.loader import Matrix
 from envguard.smoke.report import smoke_report
 from envguard.smoke.result import Device, SmokeRequest
 from envguard.smoke.run import run_smoke
@@ -48,7 +48,7 @@ def smoke(
         stage_timeout_s=stage_timeout,
         total_timeout_s=timeout,
     )
-    version = Matrix.load(output.matrix).manifest.data_version
+    version = load_matrix(output.matrix).manifest.data_version
     return emit_report(smoke_report(run_smoke(request), matrix_version=version), output)
 
 

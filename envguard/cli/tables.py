@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
@@ -23,6 +24,6 @@ def load_matrix(folder: Path | None) -> Matrix:
     """
     if folder is None:
         return Matrix.load()
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # noqa: PTH112 - says no where a folder may not be searched
         raise InputError(f"--matrix: {folder} is no folder")
     return Matrix.load(folder)

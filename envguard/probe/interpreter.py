@@ -46,20 +46,29 @@ def locate_python(python: str, options: ProbeOptions) -> str:
     Raises:
         InputError: There is no such file, or it cannot be executed.
     """
-    path = Path(python)
-    if path.is_dir():
-        places = (path / "bin" / "python", path / "Scripts" / "python.exe", path / "python.exe")
-        path = next((place for place in places if place.exists()), path)
-        if path.is_dir():
-            raise InputError(f"--python: folder {python!r} holds no bin/python")
-    elif not path.exists():
-        found = options.which(python)
-        if found is None or os.sep in python:
-            raise InputError(f"--python: {python!r} does not exist")
-        path = Path(found)
+    try:
+        path = _find_python(Path(python), python, options)
+    except (OSError, ValueError) as err:  # a folder that may not be searched, an endless name
+        reason = (getattr(err, "strerror", None) or str(err)).lower()
+        raise InputError(f"--python: {python!r} cannot be found: {reason}") from err
     if not os.access(path, os.X_OK):
         raise InputError(f"--python: {python!r} is not executable")
     return str(path.absolute())
+
+
+def _find_python(path: Path, python: str, options: ProbeOptions) -> Path:
+    if python and path.is_dir():
+        places = (path / "bin" / "python", path / "Scripts" / "python.exe", path / "python.exe")
+        found = next((place for place in places if place.exists()), None)
+        if found is None:
+            raise InputError(f"--python: folder {python!r} holds no bin/python")
+        return found
+    if python and path.exists():
+        return path
+    program = options.which(python) if os.sep not in python else None
+    if not program:
+        raise InputError(f"--python: {python!r} does not exist")
+    return Path(program)
 
 
 def is_running(python: str) -> bool:

@@ -198,3 +198,14 @@ def test_options_of_two_machines_are_refused(
     assert "--from and --machine exclude each other" in capsys.readouterr().err
     assert main(["check", "--python", sys.executable, "--gpu", "V100"]) == 2
     assert "--python names an interpreter of this machine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["check", "smoke"])
+def test_tables_that_a_person_brought_are_wrong_usage(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--stages", "import"] if command == "smoke" else FITS[1:]
+    assert main([command, *words, "--matrix", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert "manifest.toml: cannot be read" in err
+    assert "hint: the tables are those of the folder that --matrix names" in err

@@ -200,3 +200,18 @@ def test_a_file_that_is_not_executable_is_refused(tmp_path: Path) -> None:
     (tmp_path / "python").write_text("")
     with pytest.raises(InputError, match="is not executable"):
         ask(str(tmp_path / "python"))
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "/" + "x" * 300 + "/python", "a\0b", ""])
+def test_names_that_cannot_be_looked_up_are_wrong_usage(name: str) -> None:
+    with pytest.raises(InputError, match="--python: ") as caught:
+        locate_python(name, ProbeOptions())
+    assert "does not exist" in caught.value.message or "cannot be found" in caught.value.message
+
+
+def test_program_that_prints_half_a_description_is_no_python(tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho '{\"envguard\": 1}'\n")
+    program.chmod(0o755)
+    with pytest.raises(InputError, match=r"is not a Python interpreter \(its description has no"):
+        ask(str(program))
