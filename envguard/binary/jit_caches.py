@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envguard.binary.listing import Listed, list_files
+from envguard.facts.gaps import Gap, GapReason
 
 if TYPE_CHECKING:
     from envguard.binary.subject import Subject
-    from envguard.facts.gaps import Gap
 
 
 def find_jit_caches(subject: Subject, gaps: list[Gap]) -> tuple[Listed, ...]:
@@ -22,11 +22,24 @@ def find_jit_caches(subject: Subject, gaps: list[Gap]) -> tuple[Listed, ...]:
     Source: ``_get_build_directory`` in ``torch/utils/cpp_extension.py``.
     """
     folder = extensions_folder(subject)
-    if folder is None or not folder.is_dir():
+    if folder is None or not _is_there(folder, gaps):
         return ()
     return tuple(
         listed for listed in list_files((folder,), gaps) if _is_extension(Path(listed.path), folder)
     )
+
+
+def _is_there(folder: Path, gaps: list[Gap]) -> bool:
+    """Whether the folder exists; a gap where a folder above it may not be searched."""
+    try:
+        folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as err:
+        detail = f"{folder}: {err.strerror}"
+        gaps.append(Gap("compiled.caches", GapReason.FORBIDDEN, "machine code", detail))
+        return False
+    return True
 
 
 def extensions_folder(subject: Subject) -> Path | None:
