@@ -36,7 +36,7 @@ def render_table(
     header: str,
     scalars: Mapping[str, object],
     arrays: Mapping[str, Sequence[Mapping[str, object]]],
-    sources: Mapping[str, str],
+    sources: Mapping[str, str | tuple[str, str]],
     checked: str,
 ) -> str:
     """The text of a table file.
@@ -45,7 +45,7 @@ def render_table(
         header: Comment lines without their marks.
         scalars: Plain values at the top.
         arrays: Rows by array name, already in their order.
-        sources: Address of each source key.
+        sources: Address of each source key, with a date where it was read on another day.
         checked: ISO date at which the sources were read.
     """
     lines = [f"# {line}" for line in header.splitlines()]
@@ -57,7 +57,8 @@ def render_table(
     if sources:
         lines.append("[sources]")
         for key, url in sorted(sources.items()):
-            lines.append(f"{_key(key)} = {_value({'url': url, 'checked': checked})}")
+            address, day = (url, checked) if isinstance(url, str) else url
+            lines.append(f"{_key(key)} = {_value({'url': address, 'checked': day})}")
     return "\n".join(lines) + "\n"
 
 

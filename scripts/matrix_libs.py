@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from packaging.version import Version
 
 from scripts.matrix_format import render_table
-from scripts.matrix_torch import PLATFORMS, merge_rows
+from scripts.matrix_torch import LINUX, PLATFORMS, merge_rows
+from scripts.matrix_verified import source_key
 
 if TYPE_CHECKING:
     from scripts.matrix_words import Words
@@ -36,7 +37,10 @@ def derive_libs(facts: Row, words: Words) -> str:
             (dict(row) for row in words.data["cuda_match"]),
             key=lambda row: (row["package"], Version(row.get("since", "0"))),
         ),
-        "wheel_tag": merge_rows(_wheel_tags(facts, words)),
+        "wheel_tag": [
+            words.verified.attest(row, row["torch"], row["platform"])
+            for row in merge_rows(_wheel_tags(facts, words))
+        ],
         "fatbin": _fatbins(facts, words),
         "other_vendor": _other_vendors(facts, words),
     }
@@ -69,7 +73,7 @@ def _requires(facts: Row, words: Words) -> list[Row]:
     for fact in facts["torch"]:
         row: Row = {
             "torch": fact["version"],
-            "platform": "linux-x86_64",
+            "platform": LINUX,
             "commit": fact["git_version"],
             "requires": fact["cuda_libs"]["requires"],
         }
@@ -77,7 +81,9 @@ def _requires(facts: Row, words: Words) -> list[Row]:
             row["triton_marker"] = fact["triton_marker"]
         row["source"] = words.sources_of("pypi-meta")
         row["confidence"] = "metadata"
-        rows.append(row)
+        named = ("commit", "requires", "triton_marker")
+        words.verified.correct(row, fact["version"], LINUX, named)
+        rows.append(words.verified.attest(row, [fact["version"]], LINUX))
     return rows
 
 
@@ -109,7 +115,7 @@ def _wheel_tags(facts: Row, words: Words) -> list[Row]:
                 row["build_tags"] = fact["abi"]["pypi_build_tags"]
             row["source"] = words.sources_of(fact["pypi_platform_tag"]["source"])
             row["confidence"] = "metadata"
-            rows.append(row)
+            rows.append(words.verified.correct(row, fact["version"], PLATFORMS[name], ("tags",)))
     return rows
 
 
@@ -129,8 +135,15 @@ def _fatbins(facts: Row, words: Words) -> list[Row]:
             "source": words.sources_of(fact["source"]),
             "confidence": "binary",
         }
-        rows.append(row)
+        if words.verified.of(row["torch"], row["platform"]) is None:
+            rows.append(row)
+    rows += [_verified_fatbin(wheel) for wheel in words.verified.wheels if "cubins" in wheel]
     return sorted(rows, key=lambda row: (Version(row["torch"]), row["platform"], row["file"]))
+
+
+def _verified_fatbin(wheel: Row) -> Row:
+    row = {key: wheel[key] for key in ("torch", "platform", "file", "cubins", "ptx")}
+    return {**row, "source": [source_key(wheel)], "confidence": "binary"}
 
 
 def _other_vendors(facts: Row, words: Words) -> list[Row]:

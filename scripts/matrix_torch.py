@@ -26,6 +26,7 @@ PLATFORMS = {
     "win_amd64": "windows-x86_64",
     "win_arm64": "windows-aarch64",
 }
+LINUX = PLATFORMS["linux_x86_64"]
 _SEEN = {"lockfiles", "head-doc"}
 _SCRIPTS = ("test-infra", "builder-")
 
@@ -37,12 +38,18 @@ def derive_torch(facts: Row, words: Words) -> str:
         facts: Decoded ``torch_cuda.toml``.
         words: Wording.
     """
+    verified = words.verified
     arrays = {
         "release": [_release(fact, words) for fact in facts["torch"]],
-        "pypi": merge_rows(_wheels(facts["torch"], words)),
+        "pypi": [
+            verified.attest(row, row["torch"], row["platform"])
+            for row in merge_rows(_wheels(facts["torch"], words))
+        ],
         "index": merge_rows(_index(facts["torch"], words)),
         "exception": sort_builds([dict(row) for row in words.data["exception"]]),
-        "build": sort_builds([_build(fact, words) for fact in facts["arch"]]),
+        "build": sort_builds(
+            [verified.attest_targets(_build(fact, words)) for fact in facts["arch"]]
+        ),
     }
     rows = [row for array in arrays.values() for row in array]
     return render_table(_HEADER, {}, arrays, words.address_book(rows), words.checked)
@@ -74,7 +81,9 @@ def _release(fact: Row, words: Words) -> Row:
     row["cudnn"], row["nccl"] = libs["cudnn"].split()[0], libs["nccl"].split()[0]
     row["source"] = words.sources_of("pypi-meta")
     row["confidence"] = "metadata"
-    return row
+    named = ("requires_python", "triton", "cudnn", "nccl")
+    words.verified.correct(row, fact["version"], LINUX, named)
+    return words.verified.attest(row, [fact["version"]], LINUX)
 
 
 def _wheels(releases: Iterable[Row], words: Words) -> list[Row]:
@@ -97,7 +106,8 @@ def _wheels(releases: Iterable[Row], words: Words) -> list[Row]:
                 sources = f"{sources}; {abi['source']}"
             row["source"] = words.sources_of(sources)
             row["confidence"] = "binary" if "glibc" in row else "metadata"
-            rows.append(row)
+            named = ("backend", "glibc", "cxx11_abi")
+            rows.append(words.verified.correct(row, fact["version"], PLATFORMS[name], named))
     return rows
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scripts.matrix_verified import Verified
+
 _ISSUE = re.compile(r"pytorch/pytorch issue #(\d+)")
 # Parts of a source text that are remarks about it and not sources of their own.
 _REMARKS = ("find_string id", "first driver inferred", "error name: memory", "last two:")
@@ -24,16 +26,20 @@ class Words:
 
     Args:
         data: The decoded file.
+        used: The notes that rows asked for.
+        verified: The wheels that were read.
     """
 
     data: dict[str, Any]
     used: set[tuple[str, str]] = field(default_factory=set)
+    verified: Verified = field(default_factory=Verified)
 
     @classmethod
     def load(cls) -> Words:
         """Read the file beside this module."""
         path = Path(__file__).with_name("matrix_words.toml")
-        return cls(tomllib.loads(path.read_text(encoding="utf-8")))
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        return cls(data, verified=Verified.load())
 
     @property
     def checked(self) -> str:
@@ -87,7 +93,8 @@ class Words:
                 keys.append(key)
         return keys
 
-    def address_book(self, rows: list[dict[str, Any]]) -> dict[str, str]:
-        """The addresses of all sources that some rows name."""
+    def address_book(self, rows: list[dict[str, Any]]) -> dict[str, str | tuple[str, str]]:
+        """The addresses of all sources that some rows name; a wheel's with its own date."""
+        wheels = self.verified.addresses()
         keys = {key for row in rows for key in row["source"]}
-        return {key: str(self.data["sources"][key]) for key in keys}
+        return {key: wheels.get(key) or str(self.data["sources"][key]) for key in keys}

@@ -6,6 +6,7 @@ import io
 import re
 import zipfile
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
@@ -16,16 +17,22 @@ from envguard.facts.binary import CompiledFile
 from envguard.facts.gaps import Gap, GapReason
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import requests
 
 PROBE = "http"
-_TIMEOUT_S = (10, 60)
+TIMEOUT_S = (10, 60)
 _BLOCK = 256 * 1024
 _MOST_BYTES = 64 * MEGABYTE
 _MOST_REDIRECTS = 5
 _WHOLE, _PART = 200, 206
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
-_HEADERS = {"Accept-Encoding": "identity", "User-Agent": "envguard"}
+HEADERS = {"Accept-Encoding": "identity", "User-Agent": "envguard"}
+
+
+class NoRangesError(NetworkError):
+    """A server sends whole files only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +62,17 @@ def read_remote_wheel(url: str) -> RemoteWheel:
     with requests.Session() as session:
         session.max_redirects = _MOST_REDIRECTS
         file = RangeFile(session, url)
-        try:
-            with zipfile.ZipFile(file) as archive:
-                return _describe(archive, file)
-        except (zipfile.BadZipFile, zlib.error, NotImplementedError, ValueError, EOFError) as err:
-            raise NetworkError(f"{printable(url)}: not a readable wheel: {err}") from err
+        with not_a_wheel(url), zipfile.ZipFile(file) as archive:
+            return _describe(archive, file)
+
+
+@contextmanager
+def not_a_wheel(url: str) -> Iterator[None]:
+    """Turn what zipfile raises into an error that names the address."""
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, ValueError, EOFError) as err:
+        raise NetworkError(f"{printable(url)}: not a readable wheel: {err}") from err
 
 
 def _describe(archive: zipfile.ZipFile, file: RangeFile) -> RemoteWheel:
@@ -169,7 +182,7 @@ class RangeFile(io.RawIOBase):
 
         try:
             with self._session.get(
-                self._url, headers={**_HEADERS, "Range": wanted}, timeout=_TIMEOUT_S, stream=True
+                self._url, headers={**HEADERS, "Range": wanted}, timeout=TIMEOUT_S, stream=True
             ) as answer:
                 match = self._check(answer)
                 self._start, last, self.size = (int(number) for number in match.groups())
@@ -181,7 +194,7 @@ class RangeFile(io.RawIOBase):
     def _check(self, answer: requests.Response) -> re.Match[str]:
         where = printable(self._url)
         if answer.status_code == _WHOLE:
-            raise NetworkError(
+            raise NoRangesError(
                 f"{where}: the server does not send parts of files",
                 hint="download the wheel and inspect the file",
             )

@@ -30,7 +30,7 @@ _BLOCK = MEGABYTE
 _MOST_EXPANSION, _FREE_EXPANSION = 200, 64 * MEGABYTE  # compiled code shrinks two- to twentyfold
 _MOST_EXPANSION_IN_ALL, _FREE_IN_ALL = 50, 1024 * MEGABYTE
 _ENCRYPTED = 0x1
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, RuntimeError)
+BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, RuntimeError)
 
 
 def read_wheel(path: str) -> Iterator[CompiledFile]:
@@ -45,9 +45,9 @@ def read_wheel(path: str) -> Iterator[CompiledFile]:
         for member in compiled_members(archive):
             left -= member.file_size
             if left < 0:
-                yield _left_alone(member, "the wheel expands beyond what wheels do")
+                yield left_alone(member, "the wheel expands beyond what wheels do")
             else:
-                yield _read_member(archive, member)
+                yield read_member(archive, member)
 
 
 def _opened(path: str) -> zipfile.ZipFile:
@@ -56,7 +56,7 @@ def _opened(path: str) -> zipfile.ZipFile:
         return zipfile.ZipFile(path)
     except OSError as err:
         raise unreadable(err) from err
-    except _BROKEN as err:
+    except BROKEN as err:
         raise UnreadableError(f"not a readable wheel: {err}") from err
 
 
@@ -66,20 +66,22 @@ def compiled_members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     return sorted(members, key=lambda member: member.filename)
 
 
-def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> CompiledFile:
-    reason = _reason_to_leave(member)
+def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> CompiledFile:
+    """What one member holds; what is damaged becomes a gap."""
+    reason = reason_to_leave(member)
     if reason:
-        return _left_alone(member, reason)
+        return left_alone(member, reason)
     try:
         with archive.open(member) as stream, ExitStack() as stack:
             return read_compiled(_source(stream, member.file_size, stack), member.filename)
     except OSError as err:
-        return _left_alone(member, f"cannot be unpacked: {err.strerror or err}")
-    except _BROKEN as err:
-        return _left_alone(member, f"damaged: {err}")
+        return left_alone(member, f"cannot be unpacked: {err.strerror or err}")
+    except BROKEN as err:
+        return left_alone(member, f"damaged: {err}")
 
 
-def _reason_to_leave(member: zipfile.ZipInfo) -> str:
+def reason_to_leave(member: zipfile.ZipInfo) -> str:
+    """Why a member is not unpacked at all; empty when it is."""
     if is_foreign(member.filename):
         return "a module of Windows or macOS, which envguard does not read"
     if member.flag_bits & _ENCRYPTED:
@@ -103,5 +105,6 @@ def _source(stream: IO[bytes], size: int, stack: ExitStack) -> ByteSource:
     return stack.enter_context(FileSource("", os.dup(file.fileno())))
 
 
-def _left_alone(member: zipfile.ZipInfo, why: str) -> CompiledFile:
+def left_alone(member: zipfile.ZipInfo, why: str) -> CompiledFile:
+    """A member that was not read."""
     return CompiledFile(member.filename, gaps=(Gap("file", GapReason.UNREADABLE, PROBE, why),))

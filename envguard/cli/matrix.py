@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +13,8 @@ from envguard.cli.screen import PageOptions
 from envguard.errors import InputError
 
 _ACTIONS = ("show", "verify", "update")
-_NETWORK = "Network (verify --packages, update)"
+_NETWORK = "Network (verify --packages, verify --binary, update)"
+_WHEELS = "Wheels (verify --binary)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class NetworkOptions:
         str,
         typer.Option(
             "--index-url",
-            help="verify: registry; else what pip is configured for.",
+            help="verify: registry; else what pip and uv are configured for.",
             rich_help_panel=_NETWORK,
         ),
     ] = ""
@@ -53,7 +55,47 @@ class NetworkOptions:
     ] = False
 
 
-@takes(machine_options=MachineOptions, network=NetworkOptions, page=PageOptions)
+@dataclass(frozen=True, slots=True)
+class WheelOptions:
+    """Which wheels of torch the rows are compared with."""
+
+    binary: Annotated[
+        bool,
+        typer.Option(
+            "--binary", help="Read torch wheels, up to 1 GB each.", rich_help_panel=_WHEELS
+        ),
+    ] = False
+    release: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--release", help="A release; every one from 2.6 on if none.", rich_help_panel=_WHEELS
+        ),
+    ] = None
+    python_tag: Annotated[
+        str,
+        typer.Option("--python-tag", help="As cp312; else cp311.", rich_help_panel=_WHEELS),
+    ] = ""
+    wheels: Annotated[
+        Path | None,
+        typer.Option(
+            "--wheels", help="Folder of wheels that need no download.", rich_help_panel=_WHEELS
+        ),
+    ] = None
+    largest: Annotated[
+        int | None,
+        typer.Option(
+            "--largest",
+            min=0,
+            metavar="MIB",
+            help="Leave compiled files above this many MiB where they are.",
+            rich_help_panel=_WHEELS,
+        ),
+    ] = None
+
+
+@takes(
+    machine_options=MachineOptions, network=NetworkOptions, wheels=WheelOptions, page=PageOptions
+)
 def matrix(
     action: Annotated[str, typer.Argument(metavar="ACTION", help="show, verify or update.")],
     table: Annotated[
@@ -69,6 +111,7 @@ def matrix(
     *,
     machine_options: MachineOptions,
     network: NetworkOptions,
+    wheels: WheelOptions,
     page: PageOptions,
 ) -> int:
     """Show the compatibility tables, prove what they promise, or fetch newer ones.
@@ -84,7 +127,7 @@ def matrix(
         case "verify":
             from envguard.cli.matrix_verify import verify
 
-            return verify(_only(table, name, "verify"), network, page)
+            return verify(_only(table, name, "verify"), network, wheels, page)
         case "update":
             from envguard.cli.matrix_update import update
 

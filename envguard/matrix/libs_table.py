@@ -88,7 +88,8 @@ class MachineCode:
         torch: The release.
         platform: Where it runs.
         file: Name of the wheel.
-        counts: Code targets with their numbers; linked NVIDIA libraries are counted too.
+        counts: Code targets with their numbers; linked NVIDIA libraries are counted too. Rows
+            whose source is no wheel of that name count ``sm_90a`` as ``sm_90``.
     """
 
     torch: Version

@@ -81,6 +81,13 @@ def test_the_architecture_string_of_libtorch_python(workshop: Workshop) -> None:
 
 
 @needs_compiler
+def test_targets_right_behind_a_piece_of_another_text_are_read(workshop: Workshop) -> None:
+    words = 'asm(".section .rodata; .ascii \\"std::string ipc_hsm_70 sm_90 sm_120\\\\0\\"; .text");'
+    found = read(workshop.library("libtorch_python.so", words))
+    assert [str(target) for target in found.arch_flags or ()] == ["sm_70", "sm_90", "sm_120"]
+
+
+@needs_compiler
 def test_a_libtorch_python_without_cuda_states_nothing(workshop: Workshop) -> None:
     assert read(workshop.library("libtorch_python.so")).arch_flags == ()
 

@@ -79,8 +79,10 @@ def test_machine_code_counts_of_a_wheel_that_was_read(matrix: Matrix) -> None:
         r for r in matrix.libs.machine_code if r.torch == Version("2.11.0") and r.platform == linux
     ]
     counts = {str(target): count for target, count in row.counts}
-    assert counts["sm_90"] == 448
+    assert (counts["sm_90"], counts["sm_90a"]) == (444, 4)
     assert "sm_70" not in counts
+    assert row.file == "torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+    assert row.provenance.source.url == row.file
 
 
 def test_builds_for_other_vendors_are_named(matrix: Matrix) -> None:

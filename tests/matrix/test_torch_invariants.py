@@ -141,8 +141,8 @@ CASES: list[Case] = [
     ),
     (
         "torch_libs.toml",
-        'file = "torch-2.11.0-cp310-cp310-manylinux_2_28_x86_64.whl", cubins = { sm_75 = 444, ',
-        'file = "torch-2.11.0-cp310-cp310-manylinux_2_28_x86_64.whl", cubins = { ',
+        'file = "torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl", cubins = { sm_75 = 444, ',
+        'file = "torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl", cubins = { ',
         "torch_libs.toml: fatbin[N].cubins: sm_75 is recorded but not in the wheel",
     ),
 ]
