@@ -204,10 +204,19 @@ class RangeFile(io.RawIOBase):
         return match
 
     def _body(self, answer: requests.Response, size: int) -> bytes:
+        import requests
+
         self.fetched += size
         if size < 0 or self.fetched > _MOST_BYTES:
             raise NetworkError(f"{printable(self._url)}: more than {_megabytes(_MOST_BYTES)} asked")
-        data = answer.raw.read(size, decode_content=True)
+        data = bytearray()
+        try:
+            for block in answer.iter_content(_BLOCK):
+                data += block
+                if len(data) > size:
+                    break
+        except requests.exceptions.ChunkedEncodingError as err:
+            raise NetworkError(f"{printable(self._url)}: the answer was cut off") from err
         if len(data) != size:
             raise NetworkError(f"{printable(self._url)}: the answer was cut off")
         return bytes(data)

@@ -32,6 +32,9 @@ class PartServer:
     Args:
         folder: The folder.
         habit: How it answers.
+
+    Attributes:
+        sent: Bytes that envguard itself was sent.
     """
 
     def __init__(self, folder: Path, habit: Habit = Habit.PARTS) -> None:
@@ -108,11 +111,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind or "application/octet-stream")
         self.send_header("Content-Length", str(len(body)))
+        if self.owner.habit not in {Habit.WHOLE, Habit.CUT_WHOLE}:
+            self.send_header("Accept-Ranges", "bytes")  # uv asks before it wants a part
         if place:
             self.send_header("Content-Range", place)
         self.end_headers()
         if self.command != "HEAD":
-            self.owner.sent += len(body) - cut
+            if self.headers.get("User-Agent") == "envguard":  # uv asks too
+                self.owner.sent += len(body) - cut
             self.wfile.write(body[: len(body) - cut])
         self.close_connection = True
 

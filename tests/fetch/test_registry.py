@@ -12,7 +12,12 @@ from packaging.version import Version
 
 from envguard.errors import NetworkError
 from envguard.facts.published import Published
-from envguard.fetch.registry import Registry, parse_pip_report, parse_pylock_files
+from envguard.fetch.registry import (
+    Registry,
+    parse_pip_report,
+    parse_pylock_addresses,
+    parse_pylock_files,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,3 +152,19 @@ def test_a_release_without_wheels_lists_none() -> None:
 def test_another_lock_is_refused(document: object) -> None:
     with pytest.raises(NetworkError, match="the lock of demo has an unknown form"):
         parse_pylock_files(document, PUBLISHED)
+
+
+def test_the_addresses_of_wheels_are_read_from_a_lock(index: str) -> None:
+    addresses = Registry(index).addresses("demo-wheel", Version("1.2.0"), "3.12")
+    assert addresses == (f"{index}/demo-wheel/demo_wheel-1.2.0-py3-none-any.whl",)
+
+
+def test_a_lock_of_files_gives_paths() -> None:
+    wheels = [{"path": "files/demo-1.0-py3-none-any.whl"}, {"url": "https://index.example/b.whl"}]
+    document = {"packages": [{"name": "demo", "wheels": wheels}]}
+    assert parse_pylock_addresses(document, "demo") == (
+        "files/demo-1.0-py3-none-any.whl",
+        "https://index.example/b.whl",
+    )
+    with pytest.raises(NetworkError, match="the lock of demo has an unknown form"):
+        parse_pylock_addresses({"packages": []}, "demo")
