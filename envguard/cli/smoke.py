@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,10 @@ from envguard.smoke.report import smoke_report
 from envguard.smoke.result import Device, SmokeRequest
 from envguard.smoke.run import run_smoke
 from envguard.smoke.stages import describe_stages, parse_stage_names
+
+if TYPE_CHECKING:
+    from envguard.facts.machine import Gpu
+    from envguard.smoke.result import SmokeResult
 
 
 @takes(output=OutputOptions)
@@ -49,7 +53,19 @@ def smoke(
         total_timeout_s=timeout,
     )
     version = load_matrix(output.matrix).manifest.data_version
-    return emit_report(smoke_report(run_smoke(request), matrix_version=version), output)
+    result = run_smoke(request)
+    report = smoke_report(result, matrix_version=version, gpus=_gpus_beside(result))
+    return emit_report(report, output)
+
+
+def _gpus_beside(result: SmokeResult) -> tuple[Gpu, ...]:
+    """This machine's GPUs, asked for only when there is a UUID to look for among them."""
+    if result.detail("cuda-init", "uuid") is None:
+        return ()
+    from envguard.probe import ProbeOptions, probe_machine
+
+    machine, _ = probe_machine(ProbeOptions())
+    return machine.gpus or ()
 
 
 def _located(python: str) -> str:

@@ -55,7 +55,7 @@ def _remark(stage: Mapping[str, Any], style: Style) -> str:
     """What it is for; or, for one that did not pass, why: in what room the line leaves."""
     error = stage.get("error")
     message = (error["message"].strip() or error["type"]) if error else ""
-    text = message or stage.get("reason") or stage["title"]
+    text = message or stage.get("reason") or stage.get("remark") or stage["title"]
     line = str(text).partition("\n")[0]
     room = max(20, style.width - len(_HEAD) - 2)
     return line if len(line) <= room else line[: room - 3] + "..."

@@ -11,11 +11,12 @@ import os
 import sys
 import time
 import traceback
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Tuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MAX_MESSAGE = 8000
 MAX_FRAMES = 8
+SIBLINGS = ("_device_child", "_reference_child", "_parallel_child", "_deepspeed_child")
 
 
 def load_sibling(name: str) -> Any:
@@ -52,16 +53,41 @@ class Memory:
         """What is resident now."""
         return self._status("VmRSS:")
 
-    def reset_peak(self) -> None:
-        """Forget the peak so far (Linux); elsewhere peaks never fall."""
+    def __init__(self) -> None:
+        self._highest = 0
+
+    def begin(self) -> None:
+        """Forget the peak so far; where the system does not allow that, peaks never fall."""
+        self._highest = 0
+        self._reset_peak()
+
+    def peak(self) -> Optional[int]:
+        """The highest since ``begin``, or since the start."""
+        found = self._system_peak()
+        return None if found is None else max(found, self._highest)
+
+    def cost(self, action: Callable[[], Any]) -> Tuple[Any, Optional[int]]:
+        """What an action returns, and by how much it raised resident memory at most.
+
+        None where the system cannot forget an older and higher peak.
+        """
+        self._highest = self.peak() or 0
+        is_reset, before = self._reset_peak(), self.now()
+        result = action()
+        after = self._system_peak()
+        if not is_reset or before is None or after is None:
+            return result, None
+        return result, max(0, after - before)
+
+    def _reset_peak(self) -> bool:
         try:
             with open("/proc/self/clear_refs", "w") as file:
                 file.write("5")
         except OSError:
-            return  # not Linux, or not permitted: the peak is then that of the whole life
+            return False  # not Linux, or not permitted: the peak is then that of the whole life
+        return True
 
-    def peak(self) -> Optional[int]:
-        """The highest since the last reset, or since the start."""
+    def _system_peak(self) -> Optional[int]:
         found = self._status("VmHWM:")
         if found is not None:
             return found
@@ -116,19 +142,20 @@ def describe_error(err: BaseException) -> Dict[str, Any]:
         message = "(its text cannot be printed)"
     return {
         "kind": kind,
-        "type": type(err).__name__,
+        "type": getattr(err, "smoke_type", type(err).__name__),
         "message": message[:MAX_MESSAGE],
         "module": getattr(err, "name", None) if isinstance(err, ImportError) else None,
         "frames": [
             "%s:%s in %s" % (frame.filename, frame.lineno, frame.name)
             for frame in shown[-MAX_FRAMES:]
         ],
+        "faults": getattr(err, "smoke_faults", ""),  # of a process that the stage started
     }
 
 
 def measure(stage: Any, run: Any, memory: Memory) -> Dict[str, Any]:
     """Run one stage; whatever it raises is its result."""
-    memory.reset_peak()
+    memory.begin()
     started = time.monotonic()
     outcome: Dict[str, Any] = {"status": "ok"}
     try:
@@ -143,13 +170,16 @@ def measure(stage: Any, run: Any, memory: Memory) -> Dict[str, Any]:
     return outcome
 
 
-def run_stages(plan: Dict[str, Any], progress: Progress, faults: Any) -> None:
-    """Run the stages whose needs were met; the others are written down as not reached."""
-    load_sibling("_device_child")
-    load_sibling("_reference_child")
+def run_stages(plan: Dict[str, Any], progress: Progress, faults: Any) -> Any:
+    """Run the stages whose needs were met; the others are written down as not reached.
+
+    Returns the ``Run``, which may have something left to close.
+    """
+    for name in SIBLINGS:
+        load_sibling(name)
     library = load_sibling("_stages_child")
-    run = library.Run(plan["device"], plan["scratch"], importlib.import_module)
     memory = Memory()
+    run = library.Run(plan["device"], plan["scratch"], importlib.import_module, memory)
     unmet: Dict[str, str] = {}
     for item in plan["stages"]:
         name = item["id"]
@@ -162,6 +192,7 @@ def run_stages(plan: Dict[str, Any], progress: Progress, faults: Any) -> None:
             )
             continue
         progress.write({"event": "begin", "stage": name, "rss_bytes": memory.now()})
+        run.begin(name, item["limit_s"], progress.write)
         # exit=True: an orphan of a killed envguard ends by itself as well
         faulthandler.dump_traceback_later(item["limit_s"], file=faults, exit=True)
         outcome = measure(library.STAGES[name], run, memory)
@@ -169,6 +200,7 @@ def run_stages(plan: Dict[str, Any], progress: Progress, faults: Any) -> None:
         if outcome["status"] == "fail":
             unmet[name] = name
         progress.write(dict(outcome, event="end", stage=name, device=run.device))
+    return run
 
 
 def main(plan_text: str) -> None:
@@ -181,10 +213,11 @@ def main(plan_text: str) -> None:
     faulthandler.enable(file=faults)
     python = ".".join(str(part) for part in sys.version_info[:3])
     progress.write({"event": "start", "python": python, "pid": os.getpid()})
-    run_stages(plan, progress, faults)
+    run = run_stages(plan, progress, faults)
     # How the interpreter ends is a stage too; its result is the exit status.
     progress.write({"event": "begin", "stage": "shutdown", "rss_bytes": Memory().now()})
     faulthandler.dump_traceback_later(plan["shutdown_limit_s"], file=faults, exit=True)
+    run.close()
 
 
 if __name__ == "__main__":

@@ -25,12 +25,20 @@ class Run:
         asked: ``auto``, ``cpu`` or ``cuda:N``.
         scratch: A folder for files.
         import_module: ``importlib.import_module``.
+        memory: Measures what an action costs in host memory.
     """
 
-    def __init__(self, asked: str, scratch: str, import_module: Callable[[str], Any]) -> None:
+    def __init__(
+        self, asked: str, scratch: str, import_module: Callable[[str], Any], memory: Any
+    ) -> None:
         self.asked = asked
         self.scratch = scratch
         self.import_module = import_module
+        self.memory = memory
+        self.stage = ""
+        self.limit_s = 0.0
+        self.write: Callable[[Dict[str, Any]], None] = lambda record: None
+        self.closers: List[Callable[[], None]] = []
         self.torch: Any = None
         self.device: Optional[str] = "cpu" if asked == "cpu" else None
         self.params: List[Any] = []
@@ -40,6 +48,19 @@ class Run:
     def on_cuda(self) -> bool:
         """Whether the stages run on a GPU."""
         return self.device is not None and self.device.startswith("cuda")
+
+    def begin(self, stage: str, limit_s: float, write: Callable[[Dict[str, Any]], None]) -> None:
+        """A stage begins; ``write`` notes its parts."""
+        self.stage, self.limit_s, self.write = stage, limit_s, write
+
+    def part(self, name: str) -> None:
+        """Note which part of the stage begins: it is named when the process dies in it."""
+        self.write({"event": "part", "stage": self.stage, "part": name})
+
+    def close(self) -> None:
+        """Give back what stages left open for later ones."""
+        while self.closers:
+            self.closers.pop()()
 
     def synchronize(self) -> None:
         """Wait for the GPU: its errors are asynchronous."""

@@ -30,6 +30,13 @@ class Mlp:
         self.w2 = grid(self.outputs, self.hidden, lambda o, h: ((5 * o + 3 * h) % 19 - 9) / 64)
         self.b2 = [((o % 3) - 1) / 8 for o in range(self.outputs)]
 
+    def stepped(self, rate: float) -> "Mlp":
+        """The network after its first step of AdamW: each weight moves by the rate."""
+        after, moves = Mlp(), self.gradients()
+        for name in ("w1", "b1", "w2", "b2"):
+            setattr(after, name, step_along(getattr(self, name), moves[name], rate))
+        return after
+
     def gradients(self) -> Dict[str, Any]:
         """Loss and gradients by the chain rule, written out."""
         hidden = [[math.tanh(v) for v in row] for row in affine(self.x, self.w1, self.b1)]
@@ -46,6 +53,13 @@ class Mlp:
             "w2": outer(d_out, hidden),
             "b2": [sum(column) for column in zip(*d_out)],
         }
+
+
+def step_along(values: Any, gradients: Any, rate: float) -> Any:
+    """Against the gradient, by the rate times g / (|g| + 1e-8), in every number."""
+    if isinstance(values, list):
+        return [step_along(v, g, rate) for v, g in zip(values, gradients)]
+    return values - rate * gradients / (abs(gradients) + 1e-8)
 
 
 def grid(rows: int, columns: int, formula: Callable[[int, int], float]) -> Matrix:

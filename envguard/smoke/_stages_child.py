@@ -9,11 +9,21 @@ import math
 import os
 from typing import Any, Dict, List
 
+from _deepspeed_child import (  # type: ignore[import-not-found]  # _child.py registered it
+    stage_deepspeed,
+    stage_zero_1,
+    stage_zero_2,
+    stage_zero_3,
+)
 from _device_child import (  # type: ignore[import-not-found]  # _child.py registered it
     Run,
     SkipError,
     stage_cuda_init,
     stage_import,
+)
+from _parallel_child import (  # type: ignore[import-not-found]  # _child.py registered it
+    stage_all_reduce,
+    stage_distributed,
 )
 from _reference_child import (  # type: ignore[import-not-found]  # _child.py registered it
     Mlp,
@@ -194,17 +204,25 @@ def stage_attention(run: Run) -> Dict[str, Any]:
 
 
 def stage_checkpoint(run: Run) -> Dict[str, Any]:
-    """``torch.save`` and ``torch.load`` of 16 MiB; what was loaded equals what was saved."""
+    """``torch.save`` and ``torch.load`` of 32 MiB: equal afterwards, and what it costs the host."""
     path = os.path.join(run.scratch, "checkpoint.pt")
-    count = 4 * 1024 * 1024
+    count = 8 * 1024 * 1024
     block = run.torch.full((count,), 0.5, dtype=run.torch.float32, device=run.device)
     state = {"block": block, "step": 7}
-    run.torch.save(state, path)
+    run.part("save")
+    _, save_cost = run.memory.cost(lambda: run.torch.save(state, path))
     size = os.path.getsize(path)
-    loaded = run.torch.load(path, map_location=run.device)
+    run.part("load")
+    loaded, load_cost = run.memory.cost(lambda: run.torch.load(path, map_location=run.device))
     if loaded["step"] != 7 or not run.torch.equal(loaded["block"], block):
         raise WrongError("a checkpoint differs after torch.save and torch.load")
-    return {"file_bytes": size, "tensor_bytes": 4 * count}
+    os.remove(path)
+    return {
+        "file_bytes": size,
+        "state_bytes": 4 * count,
+        "save_rss_bytes": save_cost,
+        "load_rss_bytes": load_cost,
+    }
 
 
 def stage_compile(run: Run) -> Dict[str, Any]:
@@ -219,29 +237,6 @@ def stage_compile(run: Run) -> Dict[str, Any]:
     expected = [math.tanh(value) * 2.0 + 1.0 for value in values]
     apart = compare("a compiled function", compiled(run.tensor(values)).tolist(), expected, 1e-4)
     return {"deviation": apart}
-
-
-def stage_distributed(run: Run) -> Dict[str, Any]:
-    """A process group of one and an all-reduce: NCCL on a GPU, gloo on the CPU."""
-    distributed = getattr(run.torch, "distributed", None)
-    if distributed is None or not distributed.is_available():
-        raise SkipError("this torch is built without torch.distributed")
-    backend = "nccl" if run.on_cuda else "gloo"
-    store = distributed.FileStore(os.path.join(run.scratch, "store"), 1)
-    distributed.init_process_group(backend, store=store, rank=0, world_size=1)
-    try:
-        tensor = run.tensor([1.0, 2.0, 3.0])
-        distributed.all_reduce(tensor)
-        compare("an all-reduce of one rank", tensor.tolist(), [1.0, 2.0, 3.0], 0.0)
-    finally:
-        distributed.destroy_process_group()
-    return {"backend": backend}
-
-
-def stage_deepspeed(run: Run) -> Dict[str, Any]:
-    """``import deepspeed``."""
-    deepspeed = run.import_module("deepspeed")
-    return {"deepspeed": str(deepspeed.__version__)}
 
 
 STAGES = {
@@ -261,5 +256,9 @@ STAGES = {
     "checkpoint": stage_checkpoint,
     "compile": stage_compile,
     "distributed": stage_distributed,
+    "all-reduce": stage_all_reduce,
     "deepspeed": stage_deepspeed,
+    "zero-1": stage_zero_1,
+    "zero-2": stage_zero_2,
+    "zero-3": stage_zero_3,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.facts.environment import Accelerator
@@ -13,6 +14,7 @@ from envguard.smoke.result import ErrorKind, SmokeResult, StageError, StageResul
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from envguard.facts.machine import Gpu
     from envguard.smoke.words import Cause
 
 _CODES = {
@@ -25,10 +27,46 @@ _CODES = {
 }
 _WORDS_LIMIT = 240
 _LAST_LINES = 6
+_ABOUT_THE_GPU = frozenset({Status.OK, Status.FAIL})
 
 
-def smoke_findings(result: SmokeResult) -> tuple[Finding, ...]:
-    """All findings: one for each way in which stages failed, or one that says all went well."""
+def smoke_findings(result: SmokeResult, gpus: tuple[Gpu, ...] = ()) -> tuple[Finding, ...]:
+    """All findings: one for each way in which stages failed, or one that says all went well.
+
+    Args:
+        result: What was found.
+        gpus: The machine's GPUs; the one under test is found among them by its UUID.
+    """
+    index = nvml_index(result.detail("cuda-init", "uuid"), gpus)
+    tested = () if index is None else (index,)
+    return tuple(
+        replace(finding, gpus=tested) if finding.status in _ABOUT_THE_GPU else finding
+        for finding in _findings(result)
+    )
+
+
+def nvml_index(uuid: str | None, gpus: tuple[Gpu, ...]) -> int | None:
+    """The NVML index of the GPU, or of the one that holds the MIG instance, with this UUID.
+
+    Args:
+        uuid: As torch prints it, without ``GPU-``, or as NVML does; None when not known.
+        gpus: As NVML lists them.
+    """
+    if not uuid:
+        return None
+    wanted = _bare_uuid(uuid)
+    for gpu in gpus:
+        known = (gpu.uuid, *(device.uuid for device in gpu.mig_devices))
+        if wanted in {_bare_uuid(text) for text in known if text}:
+            return gpu.index
+    return None
+
+
+def _bare_uuid(text: str) -> str:
+    return text.lower().removeprefix("gpu-").removeprefix("mig-")
+
+
+def _findings(result: SmokeResult) -> tuple[Finding, ...]:
     if not result.is_started:
         return (_not_started(result),)
     failed = tuple(_failures(result))
@@ -89,7 +127,7 @@ def _failure(result: SmokeResult, stages: list[StageResult]) -> Finding:
     error = first.error or StageError(ErrorKind.EXCEPTION, "", "no words")
     cause = find_cause(result, first)
     details = (cause.detail, _place(error), _last_word(result, error))
-    names = ", ".join(stage.id for stage in stages)
+    names = ", ".join(f"{s.id} ({s.part})" if s.part else s.id for s in stages)
     return Finding(
         code=_code(error, cause),
         cause=cause.slug,
@@ -152,7 +190,7 @@ def _error_evidence(result: SmokeResult, names: str, error: StageError) -> Itera
 
 def _stderr_lines(result: SmokeResult) -> list[str]:
     lines = clean_text(result.stderr.text).splitlines()
-    return [line.strip() for line in lines if line.strip()]
+    return [line.strip() for line in lines if any(map(str.isalnum, line))]  # no rulers
 
 
 def _last_words(result: SmokeResult) -> Iterator[Evidence]:

@@ -33,6 +33,7 @@ class ProgressReader:
         self.rubbish_lines = 0
         self.ends: dict[str, Mapping[str, Any]] = {}
         self.begins: dict[str, Mapping[str, Any]] = {}
+        self.parts: dict[str, str] = {}
         self.start: Mapping[str, Any] = {}
         self.current: str | None = None
         self.since = time.monotonic()
@@ -66,6 +67,8 @@ class ProgressReader:
             case "begin" if isinstance(stage, str):
                 self.current, self.begins[stage] = stage, record
                 self.since = time.monotonic()
+            case "part" if isinstance(stage, str) and isinstance(record.get("part"), str):
+                self.parts[stage] = clean_text(record["part"])
             case "end" if isinstance(stage, str):
                 self.current, self.ends[stage] = None, record
                 self.since = time.monotonic()

@@ -15,6 +15,7 @@ from envguard.smoke.causes import parse_cuda, parse_targets
 from envguard.smoke.findings import accelerator_of, smoke_findings
 
 if TYPE_CHECKING:
+    from envguard.facts.machine import Gpu
     from envguard.smoke.result import SmokeResult, StageResult
 
 # Fundamental first: what stops a later stage stands before what it causes there.
@@ -29,17 +30,20 @@ CAUSE_ORDER = (
 )
 
 
-def smoke_report(result: SmokeResult, *, matrix_version: str = "") -> Report:
+def smoke_report(
+    result: SmokeResult, *, matrix_version: str = "", gpus: tuple[Gpu, ...] = ()
+) -> Report:
     """The report: findings, and the stages under ``stages``.
 
     Args:
         result: What was found.
         matrix_version: Data version, for the envelope; a smoke test itself asks no table.
+        gpus: This machine's, for the NVML index of the one under test; torch knows ordinals.
     """
     return make_report(
         "smoke",
         _facts(result),
-        smoke_findings(result),
+        smoke_findings(result, gpus),
         matrix_version=matrix_version,
         cause_order=CAUSE_ORDER,
         extra={

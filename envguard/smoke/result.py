@@ -120,6 +120,8 @@ class StageResult:
         reason: Why it was skipped or not reached.
         details: What it measured.
         error: What it failed with.
+        part: The part of the stage that failed (``save``); empty when it has no parts.
+        remark: What a passed stage measured, in a few words.
     """
 
     id: str
@@ -131,6 +133,8 @@ class StageResult:
     reason: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
     error: StageError | None = None
+    part: str = ""
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Any, TypeGuard
 from envguard.errors import ToolError
 from envguard.smoke.endings import Ending, name_ending
 from envguard.smoke.frames import is_timeout_dump, parse_faulthandler
+from envguard.smoke.hostmemory import describe_memory
 from envguard.smoke.oom import OomCounts, read_oom_counts
 from envguard.smoke.process import Completed, run_limited
 from envguard.smoke.progress import ProgressReader, clean_text
@@ -185,7 +186,7 @@ def _stage_result(request: SmokeRequest, stage: Stage, trace: _Trace) -> StageRe
     begin, end = progress.begins.get(stage.id), progress.ends.get(stage.id)
     before = _whole(begin, "rss_bytes")
     if end is not None:
-        return _ended(stage, before, end)
+        return _ended(stage, before, end, progress.parts.get(stage.id, ""))
     if begin is None:
         return StageResult(
             stage.id, stage.title, StageStatus.NOT_REACHED, reason="the process had ended"
@@ -199,16 +200,19 @@ def _stage_result(request: SmokeRequest, stage: Stage, trace: _Trace) -> StageRe
         rss_before_bytes=before,
         rss_peak_bytes=trace.peaks.get(stage.id) or before,
         error=None if is_clean else _death(trace, _limit_s(request, stage)),
+        part=progress.parts.get(stage.id, ""),
     )
 
 
-def _ended(stage: Stage, before: int | None, end: Mapping[str, Any]) -> StageResult:
+def _ended(stage: Stage, before: int | None, end: Mapping[str, Any], last_part: str) -> StageResult:
     """The result that the child wrote down; a field of the wrong shape counts as not given."""
     try:
         status = StageStatus(end.get("status"))
     except ValueError:
         status = StageStatus.FAIL
     seconds, details = end.get("seconds"), end.get("details")
+    details = details if isinstance(details, dict) else {}
+    has_failed = status is StageStatus.FAIL
     return StageResult(
         stage.id,
         stage.title,
@@ -217,8 +221,10 @@ def _ended(stage: Stage, before: int | None, end: Mapping[str, Any]) -> StageRes
         rss_before_bytes=before,
         rss_peak_bytes=_whole(end, "rss_peak_bytes"),
         reason=_text(end, "reason"),
-        details=details if isinstance(details, dict) else {},
-        error=_raised(end.get("error")) if status is StageStatus.FAIL else None,
+        details=details,
+        error=_raised(end.get("error")) if has_failed else None,
+        part=last_part if has_failed else "",
+        remark="" if has_failed else describe_memory(details),
     )
 
 
@@ -229,23 +235,30 @@ def _is_finite(value: object) -> TypeGuard[float]:
 def _raised(error: object) -> StageError:
     record = error if isinstance(error, dict) else {}
     kinds = {kind.value: kind for kind in ErrorKind}
-    frames = record.get("frames")
+    kind = kinds.get(_text(record, "kind"), ErrorKind.EXCEPTION)
     return StageError(
-        kind=kinds.get(_text(record, "kind"), ErrorKind.EXCEPTION),
+        kind=kind,
         type=_text(record, "type"),
         message=_text(record, "message"),
         module=_text(record, "module") or None,
-        frames=tuple(clean_text(str(frame)) for frame in frames)
-        if isinstance(frames, list)
-        else (),
+        frames=_own_frames(_text(record, "faults")) or _listed_frames(record.get("frames")),
     )
+
+
+def _listed_frames(frames: object) -> tuple[str, ...]:
+    return tuple(clean_text(str(frame)) for frame in frames) if isinstance(frames, list) else ()
+
+
+def _own_frames(faults: str) -> tuple[str, ...]:
+    """What faulthandler wrote, without the frames of the child's own files."""
+    found = parse_faulthandler(faults)
+    return tuple(frame for frame in found if not frame.startswith(str(_CHILD.parent)))
 
 
 def _death(trace: _Trace, limit_s: float) -> StageError:
     """Why a stage that began did not end."""
     ending, completed = trace.ending, trace.completed
-    found = parse_faulthandler(trace.faults) or parse_faulthandler(completed.stderr.text)
-    frames = tuple(frame for frame in found if not frame.startswith(str(_CHILD.parent)))
+    frames = _own_frames(trace.faults) or _own_frames(completed.stderr.text)
     if completed.stopped_for or is_timeout_dump(trace.faults):
         message = f"it did not end within {completed.stopped_for or f'{limit_s:g} s'}"
         if ending.returncode is None:

@@ -74,12 +74,29 @@ STAGES = (
         is_default=False,
     ),
     Stage(
+        "all-reduce",
+        "all-reduce",
+        "all GPUs reduce together under torchrun (two processes with gloo on the CPU)",
+        limit_s=180.0,
+        is_default=False,
+    ),
+    Stage(
         "deepspeed",
         "import deepspeed",
         "deepspeed loads beside this torch",
-        ("import",),
-        300.0,
+        limit_s=300.0,
         is_default=False,
+    ),
+    *(
+        Stage(
+            f"zero-{number}",
+            f"DeepSpeed, ZeRO-{number}",
+            f"DeepSpeed with ZeRO-{number} starts, steps rightly, saves, and loads what it saved",
+            ("deepspeed",),
+            300.0,
+            is_default=False,
+        )
+        for number in (1, 2, 3)
     ),
 )
 
