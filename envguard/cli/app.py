@@ -39,6 +39,7 @@ COMMANDS = {
 
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 _INTERRUPTED = 130
+_HELP_NAMES: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 
 def _show_version(value: bool) -> None:
@@ -55,6 +56,7 @@ def build_app(names: Sequence[str]) -> typer.Typer:
         help="Will this PyTorch / CUDA environment run on this NVIDIA machine, and what would?",
         add_completion=False,
         pretty_exceptions_enable=False,
+        context_settings=_HELP_NAMES,
     )
 
     @app.callback()
@@ -67,7 +69,7 @@ def build_app(names: Sequence[str]) -> typer.Typer:
 
     for name in names:
         module = importlib.import_module(COMMANDS[name])
-        settings = getattr(module, "CONTEXT_SETTINGS", None)
+        settings = _HELP_NAMES | getattr(module, "CONTEXT_SETTINGS", {})
         app.command(name, cls=QuickCommand, context_settings=settings)(getattr(module, name))
     return app
 

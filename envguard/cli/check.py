@@ -6,24 +6,21 @@ from typing import Annotated
 
 import typer
 
-from envguard.checks.context import CheckOptions
+from envguard.cli.live import begin_probe
 from envguard.cli.options import (
     DEFAULT_TORCH_INDEX,
     MachineOptions,
     OutputOptions,
-    is_exact_fit,
     takes,
 )
 from envguard.cli.output import emit_report
-from envguard.cli.subject import read_subject
-from envguard.cli.tables import load_matrix
-from envguard.judge import judge
 
 
 @takes(machine_options=MachineOptions, output=OutputOptions)
 def check(
     subject: Annotated[
-        list[str] | None, typer.Argument(help="Pins such as torch==2.7.1+cu128, or a lockfile.")
+        list[str] | None,
+        typer.Argument(help="Pins such as torch==2.7.1+cu128, a lockfile or requirements.txt."),
     ] = None,
     python: Annotated[
         str | None, typer.Option("--python", help="Another interpreter on this machine.")
@@ -31,7 +28,9 @@ def check(
     source: Annotated[
         str | None,
         typer.Option(
-            "--from", help="A facts document, collect_env or nvidia-smi text; - is stdin."
+            "--from",
+            help="What was written or pasted: a facts document, collect_env, ds_report, "
+            "nvidia-smi or pip list; - is stdin.",
         ),
     ] = None,
     deep: Annotated[
@@ -59,15 +58,19 @@ def check(
 
     Without a subject, the interpreter that envguard runs in is judged on this machine.
     """
-    options = CheckOptions(require_gpu=require_gpu, exact_driver=is_exact_fit(driver_fit))
-    matrix = load_matrix(output.matrix)
-    found = read_subject(
-        subject or (),
-        source=source,
-        python=python,
-        options=machine_options,
-        matrix=matrix,
-        is_deep=deep,
-    )
-    report = judge(found.facts, matrix, options, notes=found.notes, torch_index=torch_index)
+    with begin_probe(python, source, machine_options) as pending:
+        from envguard.cli.checking import check_subject
+
+        report = check_subject(
+            subject or (),
+            python=python,
+            source=source,
+            pending=pending,
+            is_deep=deep,
+            require_gpu=require_gpu,
+            driver_fit=driver_fit,
+            torch_index=torch_index,
+            machine_options=machine_options,
+            output=output,
+        )
     return emit_report(report, output)

@@ -133,7 +133,8 @@ class OutputOptions:
         ),
     ] = False
     verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Say more.", rich_help_panel=_OUTPUT)
+        bool,
+        typer.Option("-v", "--verbose", help="Evidence and sources too.", rich_help_panel=_OUTPUT),
     ] = False
     quiet: Annotated[
         bool, typer.Option("-q", "--quiet", help="Only the verdict.", rich_help_panel=_OUTPUT)

@@ -36,6 +36,11 @@ def _is_ready(param: Any, value: Any) -> bool:
     return isinstance(value, str) and annotation in (str, str | None)
 
 
+def _is_flag(param: Any) -> bool:
+    descriptor = getattr(param, "type_descriptor", None)
+    return getattr(descriptor, "annotation", None) is bool
+
+
 class _QuickParams:
     """A command whose parameters, ``--help`` included, are quick."""
 
@@ -45,6 +50,8 @@ class _QuickParams:
             if "process_value" not in vars(param):
                 quick = functools.partial(_process_value, param, param.process_value)
                 param.process_value = quick
+            if _is_flag(param) and param.metavar is None:
+                param.metavar = ""  # newer typers write <bool> behind a flag that takes no value
         return params
 
 
