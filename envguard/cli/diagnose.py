@@ -15,6 +15,7 @@ from envguard.crash.phases import Phase, parse_phase
 from envguard.crash.record import RunRecord  # noqa: TC001 - kept beside what typer reads
 from envguard.crash.running import changes_since
 from envguard.crash.sources import find_record, read_log, split_words
+from envguard.errors import InputError
 from envguard.facts.facts import Facts
 from envguard.matrix.loader import Matrix
 
@@ -42,7 +43,12 @@ def diagnose(
         str | None, typer.Option("--from", help="A description of the machine that ran it.")
     ] = None,
     torch_index: Annotated[
-        str, typer.Option("--torch-index", envvar="ENVGUARD_TORCH_INDEX", help="PyTorch index.")
+        str,
+        typer.Option(
+            "--torch-index",
+            envvar="ENVGUARD_TORCH_INDEX",
+            help="PyTorch index or a mirror, {backend} is filled in.",
+        ),
     ] = DEFAULT_TORCH_INDEX,
     *,
     machine_options: MachineOptions,
@@ -51,6 +57,11 @@ def diagnose(
     """Say why a run died, from its log and exit status; with the environment where it is stated."""
     matrix = Matrix.load(output.matrix)
     logs, pins = split_words(words or ())
+    if not logs and exit_code is None:
+        raise InputError(
+            "nothing is said of the run: name its log or its exit status",
+            hint="envguard diagnose train.log --exit-code -9",
+        )
     log = read_log(logs, matrix.signals)
     record = find_record(logs)
     stated = bool(pins or source or python or is_stated(machine_options))

@@ -111,6 +111,15 @@ def test_an_exit_status_without_a_log(capsys: pytest.CaptureFixture[str]) -> Non
     assert (status, document["root_cause"]) == (1, "host-oom-save")
 
 
+@pytest.mark.parametrize("words", [(), ("torch==2.7.1",), ("--phase", "save")])
+def test_nothing_said_of_the_run_is_wrong_usage(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, document = diagnose(*words, capsys=capsys)
+    assert status == 2
+    assert document["error"]["message"].startswith("nothing is said of the run")
+
+
 def test_a_log_that_is_not_there_is_wrong_usage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
