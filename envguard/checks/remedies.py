@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from envguard.facts.environment import Manager
 from envguard.facts.findings import Remedy
@@ -32,6 +34,9 @@ def install_command(
     match manager:
         case Manager.UV:
             return ("uv", "pip", "install", *pins, *index)
+        case Manager.UV_PROJECT:
+            named = ("--index", f"{_index_name(index_url)}={index_url}") if index_url else ()
+            return ("uv", "add", *pins, *named)
         case Manager.POETRY if not index_url:
             return ("poetry", "add", *pins)
         case Manager.PDM if not index_url:
@@ -40,11 +45,19 @@ def install_command(
             return ("python", "-m", "pip", "install", *pins, *index)
 
 
+def _index_name(url: str) -> str:
+    """A name for an index: uv ties the packages that it adds to an index that has one."""
+    last = re.sub(r"[^A-Za-z0-9]+", "-", urlsplit(url).path.rstrip("/").rpartition("/")[2])
+    return f"pytorch-{last}".rstrip("-")
+
+
 def uninstall_command(manager: Manager | None, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The command that removes distributions, for a package manager."""
+    """The command that removes distributions, for a package manager; empty where none does."""
     match manager:
         case Manager.UV:
             return ("uv", "pip", "uninstall", *names)
+        case Manager.UV_PROJECT:
+            return ()  # `uv remove` refuses what only another package asks for
         case Manager.POETRY:
             return ("poetry", "remove", *names)
         case Manager.PDM:

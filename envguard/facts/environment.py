@@ -30,6 +30,7 @@ class Manager(Enum):
 
     PIP = "pip"
     UV = "uv"
+    UV_PROJECT = "uv-project"  # a uv.lock: the project is edited, else the next sync undoes it
     POETRY = "poetry"
     PDM = "pdm"
     CONDA = "conda"

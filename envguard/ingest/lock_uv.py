@@ -60,7 +60,7 @@ def parse_uv_lock(text: str, name: str) -> Locked:
     check_counts(entries, name)
     graph = _Graph(packages, entries, _manifest(document))
     return Locked(
-        manager=Manager.UV,
+        manager=Manager.UV_PROJECT,
         entries=entries,
         select=graph.selector(),
         choices=graph.choices(),

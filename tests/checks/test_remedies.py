@@ -33,6 +33,7 @@ def test_install_commands(manager: Manager | None, index: str, start: tuple[str,
     [
         (None, ("python", "-m", "pip", "uninstall", "-y", "a")),
         (Manager.UV, ("uv", "pip", "uninstall", "a")),
+        (Manager.UV_PROJECT, ()),
         (Manager.POETRY, ("poetry", "remove", "a")),
         (Manager.PDM, ("pdm", "remove", "a")),
     ],
@@ -44,3 +45,22 @@ def test_uninstall_commands(manager: Manager | None, command: tuple[str, ...]) -
 def test_pins_state_the_lower_bound_first() -> None:
     bounds = {"b": SpecifierSet("!=5.1.0,>=5.2"), "a": SpecifierSet("<82,>=71")}
     assert pins_of(bounds) == ("a>=71,<82", "b>=5.2,!=5.1.0")
+
+
+@pytest.mark.parametrize(
+    ("index", "words"),
+    [
+        ("", ()),
+        (INDEX, ("--index", f"pytorch-cu128={INDEX}")),
+        (
+            "https://index.example/simple/",
+            ("--index", "pytorch-simple=https://index.example/simple/"),
+        ),
+        ("https://index.example", ("--index", "pytorch=https://index.example")),
+    ],
+)
+def test_a_uv_project_gets_a_named_index_that_its_packages_are_tied_to(
+    index: str, words: tuple[str, ...]
+) -> None:
+    command = install_command(Manager.UV_PROJECT, ("torch==2.8.0+cu128",), index)
+    assert command == ("uv", "add", "torch==2.8.0+cu128", *words)

@@ -81,7 +81,7 @@ def test_torch_build_behind_a_lock(
 @pytest.mark.parametrize(
     ("name", "manager"),
     [
-        ("uv_plain/uv.lock", Manager.UV),
+        ("uv_plain/uv.lock", Manager.UV_PROJECT),
         ("poetry_markers/poetry.lock", Manager.POETRY),
         ("pdm/pdm.lock", Manager.PDM),
         ("pylock.markers.toml", Manager.UV),
