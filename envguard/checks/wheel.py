@@ -130,15 +130,20 @@ def _build_not_known(facts: Facts, matrix: Matrix, torch: TorchBuild) -> Finding
     )
 
 
+_READ_IT = "let envguard read the installed one: --python PATH"
+
+
 def _why_not_known(facts: Facts, matrix: Matrix, torch: TorchBuild) -> tuple[str, str]:
     """What keeps a build from being told, and what would help."""
     version = torch.version
     if version is None:
-        return "Its version is not known.", "let envguard read it: --python PATH"
+        is_pinned = facts.environment is not None and facts.environment.document is not None
+        pin = "pin it in the file, or lock it (`envguard lock -r FILE`) and check the lock"
+        return "Its version is not known.", pin if is_pinned else _READ_IT
     if version.local is not None:
         return (
             f"Its label, {version.local}, names no CUDA release.",
-            "let envguard read the installed one: --python PATH",
+            _READ_IT,
         )
     pin = f"pin it with its label: torch=={version.public}+cu..."
     if matrix.torch.release(version) is None:
@@ -148,5 +153,6 @@ def _why_not_known(facts: Facts, matrix: Matrix, torch: TorchBuild) -> tuple[str
     served = {platform: matrix.torch.pypi_backend(version, platform) for platform in platforms}
     listed = ", ".join(f"{build} on {platform}" for platform, build in served.items() if build)
     if len(platforms) > 1 and listed:
-        return f"PyPI serves another build for each platform: {listed}.", "state --platform"
+        detail = f"PyPI serves another build for each platform: {listed}."
+        return detail, f"state the platform: --platform {platforms[0]}"
     return "Neither its version nor its origin names a CUDA release.", pin

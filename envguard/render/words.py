@@ -117,7 +117,7 @@ def environment_words(facts: Facts) -> str:
         backend = torch.backend
         label = torch.version.local if torch.version is not None else None
         kind = f" ({backend.label})" if backend is not None and not label else ""
-        parts.append(f"torch {torch.version or '?'}{kind}")
+        parts.append(f"torch {torch.version or '(version not known)'}{kind}")
     if interpreter is not None and interpreter.version is not None:
         parts.append(f"Python {interpreter.version}")
     if environment.distributions:

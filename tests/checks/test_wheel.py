@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from envguard.checks.wheel import check_accelerator, check_torch_present
-from envguard.facts.environment import BuildOrigin, Environment
+from envguard.facts.environment import BuildOrigin, Environment, TorchBuild
 from envguard.facts.gaps import Gap, GapReason
 from tests.checks.sample import H100, LINUX, environment, facts, machine, run, said, torch_build
 
@@ -68,6 +68,21 @@ def test_why_a_build_is_not_known(version: str, detail: str, remedy: str) -> Non
     assert remedy in finding.remedy.text
 
 
+@pytest.mark.parametrize(
+    ("document", "remedy"),
+    [
+        ("requirements.txt", "pin it in the file, or lock it (`envguard lock -r FILE`)"),
+        (None, "let envguard read the installed one: --python PATH"),
+    ],
+)
+def test_a_torch_without_a_version_is_pinned_or_read(document: str | None, remedy: str) -> None:
+    env = Environment(torch=TorchBuild(None), document=document)
+    (finding,) = run(check_accelerator, facts(env=env))
+    assert finding.code == "WHL004"
+    assert finding.remedy is not None
+    assert finding.remedy.text.startswith(remedy)
+
+
 def test_without_a_platform_what_each_gets_from_pypi_is_said() -> None:
     base = machine(H100)
     nowhere = replace(base, host=replace(base.host, platform=None))
@@ -76,5 +91,5 @@ def test_without_a_platform_what_each_gets_from_pypi_is_said() -> None:
         "PyPI serves another build for each platform: cu126 on linux-x86_64, cpu on linux-aarch64."
     )
     assert finding.remedy is not None
-    assert finding.remedy.text == "state --platform"
+    assert finding.remedy.text == "state the platform: --platform linux-x86_64"
     assert base.host.platform == LINUX
