@@ -32,7 +32,7 @@ def show_gpus(matrix: Matrix, name: str, target: Target | None) -> View:
         "GPU products",
         (*columns, "this driver") if is_marked else columns,
         tuple(_row(matrix, model, target, is_marked=is_marked) for model in models),
-        wrapping=1 if is_marked else 0,
+        wrapping=len(columns),  # a long name takes two lines, rather than each product six
     )
     return View((grid,))
 

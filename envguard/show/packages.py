@@ -72,12 +72,16 @@ def _one(matrix: Matrix, table: PackageTable, target: Target | None) -> View:
     grids = []
     if table.releases:
         grids.append(_releases(matrix, table, target))
-    if table.ranges():
-        grids.append(_ranges(table))
+    ranges = _ranges(table)
+    if ranges.rows:
+        grids.append(ranges)
     known = breaks_of(matrix, table.name)
     if known:
         grids.append(breaks_grid(known))
-    notes = [f"{table.name}: rows for {_COVERAGE[table.coverage.value]}"]
+    rows = f"rows for {_COVERAGE[table.coverage.value]}"
+    if not table.releases:
+        rows = "what holds for ranges of its releases" if ranges.rows else "known breaks only"
+    notes = [f"{table.name}: {rows}"]
     if table.is_source_only:
         notes.append("PyPI holds its source only: it is compiled where it is installed")
     return View(tuple(grids), notes=tuple(notes))
@@ -169,10 +173,8 @@ def _driver_against(matrix: Matrix, built: BuiltFor, target: Target) -> Iterator
 
 
 def _ranges(table: PackageTable) -> Grid:
-    rows = tuple(
-        (sorted_specifier(row.versions) or "any", "; ".join(_says(row)) or "-")
-        for row in table.ranges()
-    )
+    said = ((row, "; ".join(_says(row))) for row in table.ranges())
+    rows = tuple((sorted_specifier(row.versions) or "any", words) for row, words in said if words)
     return Grid(f"what holds for ranges of {table.name}", ("releases", "what holds"), rows)
 
 

@@ -247,7 +247,7 @@ def _number_reasons(judged: Iterable[Judged]) -> dict[str, int]:
 def _cell(item: Judged | None, numbers: Mapping[str, int]) -> str:
     if item is None:
         return "-"
-    listed = ",".join(str(numbers[reason]) for reason in item.reasons)
+    listed = ",".join(map(str, sorted(numbers[reason] for reason in item.reasons)))
     return f"{item.mark} {listed}".rstrip()
 
 

@@ -85,6 +85,23 @@ def test_builds_are_marked_for_a_machine_and_the_reasons_are_said(capsys: Captur
     assert text.endswith("\nmatrix 2026.11.29\n")
 
 
+def test_the_reasons_of_a_build_are_in_the_order_of_the_legend(capsys: Capture) -> None:
+    words = ("show", "torch", *V100)
+    assert row_of(shown(capsys, *words), "2.13.0")[-4:] == ["1,2", "no", "2,3", "cu126"]
+
+
+def test_all_products_are_one_table(capsys: Capture) -> None:
+    lines = shown(capsys, "show", "gpus").splitlines()
+    assert lines[0].split() == ["GPU", "capability", "chip", "sold", "as", "generation", "drivers"]
+    assert lines[1].split()[:4] == ["GeForce", "710M", "3.5", "GK208"]
+
+
+def test_ranges_that_say_nothing_a_person_can_use_are_left_out(capsys: Capture) -> None:
+    found = document(capsys, "show", "packages", "flash-attn")
+    (grid,) = (grid for grid in found["grids"] if grid["title"].startswith("what holds"))
+    assert [row["releases"] for row in grid["rows"]] == [">=2"]
+
+
 def test_builds_as_records_say_what_runs_and_why_not(capsys: Capture) -> None:
     found = document(capsys, "show", "torch", *V100)
     assert found["machine"] == "Tesla V100 (7.0), driver 535.104.05"
@@ -249,10 +266,19 @@ def test_releases_of_a_package_are_marked(capsys: Capture) -> None:
     assert here["0.0.22"] == "no: no wheel for cp312"
 
 
-def test_a_package_without_releases_shows_what_holds_for_ranges(capsys: Capture) -> None:
-    text = shown(capsys, "show", "packages", "numpy")
-    assert text.startswith("numpy: rows for every release\n")
-    assert "known breaks" in text
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("apex", "apex: what holds for ranges of its releases"),
+        ("numpy", "numpy: known breaks only"),
+    ],
+)
+def test_a_package_without_releases_says_what_is_shown(
+    name: str, first: str, capsys: Capture
+) -> None:
+    text = shown(capsys, "show", "packages", name)
+    assert text.startswith(f"{first}\n")
+    assert "what happens" in text
 
 
 def test_a_package_is_found_by_any_spelling_of_its_name(capsys: Capture) -> None:
