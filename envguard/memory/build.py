@@ -45,6 +45,7 @@ _EFFICIENT_WORDS = (
     "cpu_ram_efficient_loading, as in accelerate's example configurations (--config); the high end "
     "of the range is without it"
 )
+_ONE_GPU_WORDS = "one GPU holds everything (--strategy)"
 _LENGTH_WORDS = "2048 tokens a sample (--seq-len)"
 
 
@@ -67,10 +68,7 @@ def build_job(
     Raises:
         InputError: No strategy is stated, or the GPUs cannot be spread over the nodes.
     """
-    strategy = settings.get("strategy", Strategy)
-    if strategy is None:
-        known = ", ".join(member.value for member in Strategy)
-        raise InputError(f"state the strategy: --strategy ({known}) or --config FILE")
+    strategy = _strategy(settings, assumed)
     gpus, nodes = _layout(settings, assumed)
     quantized = settings.get("quantized", Quantized)
     return Job(
@@ -97,6 +95,20 @@ def build_job(
         fsdp_efficient_load=_efficient_load(settings, strategy, assumed),
         resumes=settings.get("resume", bool) or False,
         zero=_zero(settings, shape, table, assumed),
+    )
+
+
+def _strategy(settings: Settings, assumed: list[str]) -> Strategy:
+    strategy = settings.get("strategy", Strategy)
+    if strategy is not None:
+        return strategy
+    if settings.get("gpus", int) == 1:
+        assumed.append(_ONE_GPU_WORDS)
+        return Strategy.DDP
+    known = ", ".join(member.value for member in Strategy)
+    raise InputError(
+        f"state the strategy: --strategy ({known}) or --config FILE",
+        hint="on one GPU, --gpus 1, none is needed",
     )
 
 

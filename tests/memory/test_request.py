@@ -166,6 +166,14 @@ def test_parameters_are_read_in_everyday_units(text: str, count: int) -> None:
     assert asked(params=text, strategy="ddp").job.shape.params == count
 
 
+def test_one_gpu_needs_no_strategy_and_that_is_said() -> None:
+    resolved = asked(gpus=1)
+    assert resolved.job.strategy is Strategy.DDP
+    assert "one GPU holds everything (--strategy)" in resolved.assumptions
+    with pytest.raises(InputError, match="state the strategy"):
+        asked(gpus=2)
+
+
 def test_one_model_is_needed_and_enough(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"state the model: --params 7\.6B or --model"):
         asked(params=None, strategy="ddp")
