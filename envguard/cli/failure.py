@@ -13,7 +13,6 @@ import typer
 from envguard import __version__
 from envguard.cli.output import write_text
 from envguard.errors import EnvguardError, ExitCode
-from envguard.render.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +83,8 @@ def _own(arguments: Sequence[str]) -> list[str]:
 
 
 def _shown(text: str) -> str:
+    from envguard.render.words import printable
+
     return "\n".join(_clipped(line) for line in printable(text).splitlines())
 
 

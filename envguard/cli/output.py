@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from envguard.errors import InputError
-from envguard.facts.findings import Status
-from envguard.facts.report import exit_code_of
-from envguard.render import Style, render_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +24,10 @@ _NARROWEST, _WIDEST, _NO_SCREEN = 40, 140, 100
 
 def emit_report(report: Report, options: OutputOptions) -> int:
     """Render a report, write it, and return the exit code."""
+    from envguard.facts.findings import Status
+    from envguard.facts.report import exit_code_of
+    from envguard.render import Style, render_report
+
     if options.redact:
         from envguard.render.redact import redact
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from envguard.cli.options import MachineOptions
     from envguard.facts.environment import Environment
     from envguard.matrix.loader import Matrix
+    from envguard.probe import PendingFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,7 @@ def read_subject(
     matrix: Matrix,
     is_strict: bool = True,
     is_deep: bool = False,
+    pending: PendingFacts | None = None,
 ) -> Subject:
     """Put the subject of a command together.
 
@@ -173,6 +175,7 @@ def read_subject(
         matrix: For the names of GPUs.
         is_strict: Refuse a GPU name that the tables do not know; else it is a gap.
         is_deep: Also read the compiled files of a live environment.
+        pending: This machine, where its reading was begun before.
 
     Raises:
         InputError: Contradicting options, or something that cannot be read.
@@ -183,7 +186,7 @@ def read_subject(
     if source is not None and python is not None:
         raise InputError("--from and --python exclude each other: one subject at a time")
     _check_one_machine(source, python, options, stated)
-    facts, notes = _base_facts(source, python, options, stated)
+    facts, notes = _base_facts(source, python, options, stated, pending)
     is_live = source is None and not options.machine and not stated.is_other_machine
     if is_deep and is_live and not words:
         facts = read_compiled(facts)
@@ -212,7 +215,11 @@ def _check_one_machine(
 
 
 def _base_facts(
-    source: str | None, python: str | None, options: MachineOptions, stated: Stated
+    source: str | None,
+    python: str | None,
+    options: MachineOptions,
+    stated: Stated,
+    pending: PendingFacts | None,
 ) -> tuple[Facts, tuple[str, ...]]:
     if source is not None:
         facts, notes = apply_stated(read_source(source), stated)
@@ -222,7 +229,8 @@ def _base_facts(
         return _machine_file(options.machine, python, stated)
     if stated.is_other_machine:
         return stated_facts(stated)
-    facts, overruled = apply_stated(live_facts(python), stated)
+    found = live_facts(python) if pending is None else pending.collect()
+    facts, overruled = apply_stated(found, stated)
     facts, notes = overlay_neighbours(facts, stated, os.environ)
     return facts, (*overruled, *notes)
 

@@ -16,58 +16,82 @@ if TYPE_CHECKING:
     from envguard.facts.machine import Machine
     from envguard.probe.start import StartedProbe
 
-__all__ = ["ProbeOptions", "probe_facts", "probe_machine", "start_probe"]
+__all__ = ["PendingFacts", "ProbeOptions", "probe_facts", "probe_machine", "start_probe"]
 
 
 def start_probe(options: ProbeOptions) -> StartedProbe:
-    """Start the children that ask the driver; a command calls it before its heavy imports.
+    """Start the children that ask the driver.
 
     Args:
-        options: The same as for :func:`probe_facts`, which takes the result.
+        options: The same as for :func:`probe_machine`, which takes the result.
     """
     from envguard.probe.start import start_machine
 
     return start_machine(options)
 
 
-def probe_facts(
-    python: str | None = None, *, options: ProbeOptions, started: StartedProbe | None = None
-) -> Facts:
+class PendingFacts:
+    """Facts that children are gathering; leaving the context ends those that were not heard.
+
+    A command begins it before its heavy imports, because a child takes about as long as they do.
+
+    Args:
+        python: The interpreter: a path, a virtual environment's folder or a name on PATH;
+            None is the one that envguard runs in.
+        options: Where to look and for how long.
+
+    Raises:
+        InputError: ``python`` does not exist, is no Python, or is too old to be inspected.
+    """
+
+    def __init__(self, python: str | None, options: ProbeOptions) -> None:
+        self._options = options
+        self._started = start_probe(options)
+        try:
+            from envguard.probe.interpreter import start_environment
+
+            self._environment = start_environment(python, options)
+        except BaseException:
+            self._started.stop()
+            raise
+
+    def __enter__(self) -> PendingFacts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._started.stop()
+
+    def collect(self) -> Facts:
+        """Wait for the answers.
+
+        Returns:
+            Facts in a stable order. The gap of one source stays even where another source knew
+            the fact: why NVML failed is evidence of its own.
+        """
+        from envguard.facts.facts import Facts
+        from envguard.probe.machine import collect_machine
+
+        machine, gaps = collect_machine(self._started, self._options)
+        environment, environment_gaps = self._environment()
+        found = tuple(dict.fromkeys((*gaps, *environment_gaps)))
+        return Facts(machine, environment, found, self._options.now)
+
+
+def probe_facts(python: str | None = None, *, options: ProbeOptions) -> Facts:
     """Read this machine and an interpreter on it.
 
     Everything that can hang or crash (NVML, libcuda, nvidia-smi, the interpreter, nvcc) is
     started first, each in its own child, and collected last; files are read meanwhile.
 
     Args:
-        python: The interpreter: a path, a virtual environment's folder or a name on PATH;
-            None is the one that envguard runs in.
+        python: As for :class:`PendingFacts`.
         options: Where to look and for how long.
-        started: From :func:`start_probe`, when that was called before.
-
-    Returns:
-        Facts in a stable order. The gap of one source stays even where another source knew
-        the fact: why NVML failed is evidence of its own.
 
     Raises:
-        InputError: ``python`` does not exist, is no Python, or is too old to be inspected.
+        InputError: As for :class:`PendingFacts`.
     """
-    started = started or start_probe(options)
-    try:
-        return _collect(python, options, started)
-    finally:
-        started.stop()
-
-
-def _collect(python: str | None, options: ProbeOptions, started: StartedProbe) -> Facts:
-    from envguard.facts.facts import Facts
-    from envguard.probe.interpreter import start_environment
-    from envguard.probe.machine import collect_machine
-
-    pending = start_environment(python, options)
-    machine, gaps = collect_machine(started, options)
-    environment, environment_gaps = pending()
-    found = tuple(dict.fromkeys((*gaps, *environment_gaps)))
-    return Facts(machine, environment, found, options.now)
+    with PendingFacts(python, options) as pending:
+        return pending.collect()
 
 
 def probe_machine(

@@ -1,0 +1,59 @@
+"""The work of ``envguard check``, imported while the children that look at the machine run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envguard.checks.context import CheckOptions
+from envguard.cli.options import is_exact_fit
+from envguard.cli.subject import read_subject
+from envguard.cli.tables import load_matrix
+from envguard.judge import judge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from envguard.cli.options import MachineOptions, OutputOptions
+    from envguard.facts.report import Report
+    from envguard.probe import PendingFacts
+
+
+def check_subject(
+    words: Sequence[str],
+    *,
+    python: str | None,
+    source: str | None,
+    pending: PendingFacts | None,
+    is_deep: bool,
+    require_gpu: bool,
+    driver_fit: str,
+    torch_index: str,
+    machine_options: MachineOptions,
+    output: OutputOptions,
+) -> Report:
+    """Put the subject together and judge it.
+
+    Args:
+        words: Pins, or a lockfile.
+        python: ``--python``.
+        source: ``--from``.
+        pending: This machine, where it is the subject.
+        is_deep: Also read compiled files.
+        require_gpu: No usable GPU is a failure.
+        driver_fit: ``exact`` or ``same-major``.
+        torch_index: Template of the PyTorch index.
+        machine_options: What is stated.
+        output: For ``--matrix``.
+    """
+    options = CheckOptions(require_gpu=require_gpu, exact_driver=is_exact_fit(driver_fit))
+    matrix = load_matrix(output.matrix)
+    found = read_subject(
+        words,
+        source=source,
+        python=python,
+        options=machine_options,
+        matrix=matrix,
+        is_deep=is_deep,
+        pending=pending,
+    )
+    return judge(found.facts, matrix, options, notes=found.notes, torch_index=torch_index)
