@@ -13,8 +13,9 @@ from envguard.cli.options import DEFAULT_TORCH_INDEX
 from envguard.cli.subject import live_facts
 from envguard.crash.context import interpreter_of
 from envguard.crash.running import RunOutcome, run_command
-from envguard.errors import ExitCode, InputError
+from envguard.errors import EnvguardError, ExitCode, InputError
 from envguard.facts.facts import Facts
+from envguard.facts.gaps import Gap, GapReason
 from envguard.matrix.loader import Matrix
 from envguard.render import Style, render_report
 
@@ -70,7 +71,11 @@ def run(
 
 
 def _facts(command: Sequence[str]) -> Facts:
-    return live_facts(interpreter_of(command, os.environ.get("PATH")))
+    """Machine and environment; a run is not kept from starting because they cannot be read."""
+    try:
+        return live_facts(interpreter_of(command, os.environ.get("PATH")))
+    except EnvguardError as err:
+        return Facts(gaps=(Gap("environment", GapReason.UNREADABLE, "probe", err.message),))
 
 
 def describe_outcome(outcome: RunOutcome) -> str:

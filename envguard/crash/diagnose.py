@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from envguard.checks.context import CheckOptions
 from envguard.crash.case import Case, make_case
+from envguard.crash.exits import normalise_exit
 from envguard.crash.rules import CAUSE_ORDER, RULES
+from envguard.crash.rules.model import Outcome, make_finding
 from envguard.crash.summary import crash_summary
 from envguard.crash.suspects import suspect_causes
 from envguard.crash.together import join_findings
@@ -72,6 +74,7 @@ def diagnose(
         known = {finding.cause for finding in joined}
         suspects = tuple(f for f in suspect_causes(case) if f.cause not in known)
         joined = (*joined, *suspects) or (_clean(case),)
+    joined = (*joined, *_decoded(case))
     return make_report(
         "diagnose",
         judged,
@@ -114,6 +117,26 @@ _CURED = frozenset(
 def _recommended(checked: Report | None, findings: tuple[Finding, ...]) -> Recommendation | None:
     causes = {finding.cause for finding in findings if finding.status is Status.FAIL}
     return checked.recommended if checked and causes & _CURED else None
+
+
+_DECODED = Outcome(
+    "CRS100",
+    "exit-code-decoding",
+    "the exit status stands for a signal",
+    "Python shows -n, a shell 128+n, and DeepSpeed's launcher 256-n for a process that died of "
+    "signal n.",
+    "",
+)
+
+
+def _decoded(case: Case) -> tuple[Finding, ...]:
+    """What a status that does not look like a signal stands for."""
+    code = case.exit_code
+    ending = normalise_exit(code, case.table) if code is not None and code > 0 else None
+    if ending is None or ending.signal is None:
+        return ()
+    detail = f"Here {code} is {ending.name}, -{ending.signal}: {ending.means}."
+    return (make_finding(case, _DECODED, Status.OK, detail=detail),)
 
 
 def _clean(case: Case) -> Finding:

@@ -43,6 +43,7 @@ def crash_summary(case: Case) -> dict[str, object]:
         "ranks": case.ranks,
         "launcher": launcher.name if launcher else None,
         "launcher_hides": launcher.truth if launcher else None,
+        "followers": count_followers(case),
         "collect": list(collect_next(case)),
         "log": {
             "name": case.log.name,
@@ -52,6 +53,14 @@ def crash_summary(case: Case) -> dict[str, object]:
             "tail": [{"line": n, "text": text} for n, text in case.log.tail[-_TAIL:]],
         },
     }
+
+
+def count_followers(case: Case) -> int:
+    """Processes that ended with SIGTERM after the root did: they follow it."""
+    pids = {death.pid for death in case.deaths[1:] if death.ending.signal == SIGTERM}
+    pids |= {hit.number("pid") for hit in case.log.all("torchrun-closing")}
+    pids.discard(None)
+    return len(pids - {case.death.pid if case.death else None})
 
 
 def headline(case: Case) -> str:

@@ -77,6 +77,8 @@ def supervise(
         How it ended; status 127 when there is no such program and 126 when it cannot be run, as
         a shell gives.
     """
+    if os.name == "nt":
+        return _supervise_plainly(command, watcher, environ)
     streams = open_streams(is_direct=is_direct)
     terminal = Terminal()
     with _Signals() as signals:
@@ -97,6 +99,23 @@ def supervise(
             terminal.take_back()
     child.returncode = code  # it was waited for here
     return Ended(code, code if code >= 0 else 128 - code)
+
+
+def _supervise_plainly(
+    command: Sequence[str], watcher: Watcher, environ: Mapping[str, str]
+) -> Ended:
+    """Where there are no process groups: the child shares everything, and is only sampled."""
+    try:
+        child = subprocess.Popen(list(command), env=dict(environ))
+    except FileNotFoundError:
+        return Ended(127, 127)
+    except OSError:
+        return Ended(126, 126)
+    watcher.started(child.pid)
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+            code = child.wait(watcher.tick())
+            return Ended(code, code)
 
 
 def _start(

@@ -37,6 +37,10 @@ def crash_lines(report: Report, style: Style) -> Iterator[str]:
     yield from _headline(report, crash, style)
     if style.is_quiet:
         return
+    if crash["followers"]:
+        count = crash["followers"]
+        stopped = f"{count} other process{'es were' if count > 1 else ' was'} stopped after it"
+        yield style.paint(f"({stopped}, with SIGTERM: not the cause)", "dim")
     root = next((f for f in report.findings if f.cause == report.root_cause), None)
     if root is not None:
         yield from _established(root, style)

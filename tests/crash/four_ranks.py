@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import envguard
 
@@ -19,12 +20,20 @@ def rank(number: int, size: int, clones: bool) -> None:
     state = b"\x01" * (size * 2**20)  # zeros would not be resident
     sys.stdout.write(f"{{'loss': 0.5, 'grad_norm': 1.0, 'rank': {number}}}\n")
     sys.stdout.flush()
+    wait_for_all("ready", number)
     time.sleep(1.0)
     envguard.phase("save")
     time.sleep(0.3)
     copy = bytearray(state) if clones else b""
-    time.sleep(1.0)
+    wait_for_all("cloned", number)
     sys.exit(0 if len(copy) in {0, len(state)} else 5)
+
+
+def wait_for_all(what: str, number: int) -> None:
+    """Go on when every rank has come this far."""
+    Path(f"{what}-{number}").touch()
+    while not all(Path(f"{what}-{other}").exists() for other in range(RANKS)):
+        time.sleep(0.02)
 
 
 def launch(size: str, who: str) -> int:
@@ -36,13 +45,13 @@ def launch(size: str, who: str) -> int:
         )
         for number in range(RANKS)
     ]
-    while any(child.poll() is None for child in started):
-        dead = [child for child in started if child.returncode]
+    while None in [child.poll() for child in started]:
+        dead = [child.returncode for child in started if child.returncode]
         if dead:
             for child in started:
-                child.terminate()
-            code = int(dead[0].returncode or 0)
-            return 128 - code if code < 0 else code
+                child.kill()
+                child.wait()
+            return 128 - dead[0] if dead[0] < 0 else dead[0]
         time.sleep(0.02)
     return max(int(child.returncode or 0) for child in started)
 

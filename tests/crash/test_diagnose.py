@@ -181,3 +181,21 @@ def test_a_warning_that_the_log_shows_to_have_come_true_is_the_cause() -> None:
     )
     assert report.root_cause == "minor-compat-feature-gap"
     assert causes(report, Status.FAIL) == ["minor-compat-feature-gap"]
+
+
+@pytest.mark.parametrize("code", [137, 247])
+def test_a_status_that_does_not_look_like_a_signal_is_decoded(code: int) -> None:
+    report = report_of("step 100\n", exit_code=code)
+    (decoded,) = [f for f in report.findings if f.cause == "exit-code-decoding"]
+    assert f"Here {code} is SIGKILL, -9" in decoded.detail
+    assert report.verdict is Status.UNKNOWN
+
+
+def test_ranks_that_were_stopped_are_counted_as_followers() -> None:
+    text = (
+        "Sending process 1378 closing signal SIGTERM\n"
+        "Sending process 1379 closing signal SIGTERM\n"
+        "failed (exitcode: -11) local_rank: 0 (pid: 1377) of binary: /env/bin/python\n"
+    )
+    crash = report_of(text, exit_code=1).extra["crash"]
+    assert (crash["followers"], crash["launcher"]) == (2, "torchrun")

@@ -34,7 +34,7 @@ from envguard.crash.rules.native import (
 )
 from envguard.crash.rules.nccl import check_nccl_words, check_watchdog
 from envguard.crash.rules.program import check_disk, check_numerics, check_program_words
-from envguard.crash.rules.shared_memory import check_shared_memory
+from envguard.crash.rules.shared_memory import check_shared_memory, check_shared_memory_leak
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,6 +60,7 @@ RULES: tuple[Rule, ...] = (
     check_kernel_faults,
     check_host_memory,
     check_refused_allocation,
+    check_shared_memory_leak,
     check_shared_memory,
     check_gpu_words,
     check_gpu_memory,
@@ -125,6 +126,7 @@ CAUSE_ORDER: tuple[str, ...] = (
     "scheduler-preemption",
     "userspace-oom-daemon",
     "node-memory-eviction",
+    "shm-leak",
     "host-oom-rank0-gather",
     "host-oom-save",
     "host-oom-resume",

@@ -35,6 +35,15 @@ STORAGE = Outcome(
     "file system.",
     "read the data files end to end from the same place, and look at the mount and the kernel log",
 )
+LEAK = Outcome(
+    "CRS050",
+    "shm-leak",
+    "files that were left in /dev/shm fill it, or the memory limit",
+    "Shared memory outlives the processes that made it, and it counts against the container's "
+    "memory limit.",
+    "look at what lies in /dev/shm when nothing runs, and remove it; then end workers properly",
+    ("ls", "-l", SHM_FOLDER),
+)
 _SMALL = 2**30
 LARGE = 8 * 2**30
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -61,6 +70,23 @@ def shm_size(case: Case) -> tuple[int | None, Hit | None]:
         bare = text.isdecimal()
         return (int(text) if bare else parse_df_size(text)), hit
     return case.facts.machine.limits.shm_bytes, None
+
+
+def check_shared_memory_leak(case: Case) -> Iterator[Finding]:
+    """Shared memory that nobody holds any more: leaked, or most of what a killed process had."""
+    for hit in case.log.all("kernel-oom-memcg", "kernel-oom-global"):
+        anonymous, shared = hit.number("anon"), hit.number("shmem")
+        if shared is not None and shared * 1024 > _SMALL and shared > 2 * (anonymous or 0):
+            more = (
+                Evidence("shared memory of the victim", f"{shared / 2**20:.1f} GiB", hit.place),
+            )
+            yield make_finding(case, LEAK, Status.FAIL, (hit,), more=more)
+            return
+    leaked = case.hits("shm-leaked")
+    if leaked:
+        full = any(SHM_FOLDER in hit.text for hit in case.log.all("enospc"))
+        status = Status.FAIL if full and (shm_size(case)[0] or 0) > LARGE else Status.WARN
+        yield make_finding(case, LEAK, status, leaked)
 
 
 def check_shared_memory(case: Case) -> Iterator[Finding]:
