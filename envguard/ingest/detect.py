@@ -13,7 +13,7 @@ from envguard.ingest.merge import merge_parts
 from envguard.ingest.nvidia_smi import parse_smi_complaints, parse_smi_lists, parse_smi_tables
 from envguard.ingest.nvidia_smi_csv import parse_smi_csv
 from envguard.ingest.nvidia_smi_query import find_xml, parse_smi_query, parse_smi_xml
-from envguard.ingest.pip_list import parse_pip_json, parse_pip_list
+from envguard.ingest.pip_list import parse_filtered_list, parse_pip_json, parse_pip_list
 from envguard.ingest.text import check_size, clean_lines, strip_controls
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _parts(text: str, where: str) -> tuple[Part, ...]:
     found = [part for parse in PARSERS for part in parse(lines)]
     if "<nvidia_smi_log>" in text:
         found.append(_xml_part(strip_controls(text), where))
-    return tuple(found)
+    return tuple(found) or parse_filtered_list(lines)
 
 
 def _xml_part(text: str, where: str) -> Part:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,10 @@ _HEADING = re.compile(
     r"Package +Version(?: +(?:Editable project location|Location|Installer|Latest|Type))*"
 )
 _RULE = re.compile(r"-{3,}(?: +-{3,})+")
+_PROMPT = re.compile(r"\s*(?:\(\S{1,80}\) ?)?\S{0,80}[$#%>] ")
+_FAMILY = re.compile(r"torch|nvidia-")
 _MAX_LINE = 2500
+_MAX_ROWS = 5000
 
 
 def normalise_name(name: str) -> str:
@@ -55,6 +59,24 @@ def parse_pip_list(lines: Sequence[str]) -> tuple[Part, ...]:
         *islice(_json_lists(lines), MAX_PARTS),
         *_frozen(lines),
     )
+
+
+def parse_filtered_list(lines: Sequence[str]) -> tuple[Part, ...]:
+    """Read rows of ``pip list`` that came through ``grep``: no heading says what they are.
+
+    Args:
+        lines: Cleaned lines of a text in which no report was found.
+
+    Returns:
+        One part; none unless every line is a row or a prompt, and one of them is of torch's family.
+    """
+    rows = [line.strip() for line in lines if line.strip() and not _PROMPT.match(line)]
+    found = [row for row in islice(map(_row, rows), _MAX_ROWS) if row is not None]
+    if len(found) != len(rows) or not any(_FAMILY.match(d.name) for d in found):
+        return ()
+    part = _part(0, found)
+    gap = Gap("environment.distributions", GapReason.NOT_ASKED, SOURCE, "a part of the list")
+    return (Part(0, replace(part.facts, gaps=(*part.facts.gaps, gap))),)
 
 
 def parse_pip_json(document: object) -> tuple[Part, ...]:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from envguard.errors import InputError
 from envguard.facts.environment import Accelerator, BuildOrigin, Environment
 from envguard.facts.gaps import GapReason
 from envguard.ingest.detect import load_text
@@ -90,3 +91,33 @@ def test_version_that_is_none_is_a_gap() -> None:
 )
 def test_other_lines_are_not_frozen(line: str) -> None:
     assert parse_freeze_line(line) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch 2.6.0+cu124\ntorchvision 0.21.0+cu118\n",
+        "$ pip list | grep torch\ntorch          2.6.0+cu124\ntorchvision    0.21.0+cu118\n",
+        "(base) me@host:~$ pip list | grep torch\n> torch 2.6.0+cu124\n> torchvision 0.21.0+cu118",
+    ],
+)
+def test_rows_that_came_through_grep_are_a_part_of_the_list(text: str) -> None:
+    found = load_text(text, "x")
+    assert found.environment is not None
+    assert [str(d.version) for d in found.environment.distributions or ()] == [
+        "2.6.0+cu124",
+        "0.21.0+cu118",
+    ]
+    assert found.environment.torch is not None
+    assert str(found.environment.torch.cuda) == "12.4"
+    gap = found.gap("environment.distributions")
+    assert gap is not None
+    assert gap.reason is GapReason.NOT_ASKED
+
+
+@pytest.mark.parametrize(
+    "text", ["hello 1\n", "torch 2.6.0\nthis is what I have\n", "torch\n", "page 1\nof 2\n"]
+)
+def test_other_short_lines_are_no_list(text: str) -> None:
+    with pytest.raises(InputError, match="holds nothing that is understood"):
+        load_text(text, "x")
