@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from _device_child import (  # type: ignore[import-not-found]  # _child.py registered it
     Run,
@@ -34,9 +34,7 @@ LAUNCHER_VARIABLES = (
     "TORCHELASTIC_RUN_ID",
     "TORCHELASTIC_USE_AGENT_STORE",
 )
-ROOT_CAUSE = re.compile(
-    r"Root Cause.{0,400}?\brank\s*:\s*([0-9]+).{0,200}?exitcode\s*:\s*(-?[0-9]+)", re.DOTALL
-)
+FAILURE = re.compile(r"\brank\s*:\s*([0-9]+)[^\n]*\n\s*exitcode\s*:\s*(-?[0-9]+)")
 
 
 class RanksError(Exception):
@@ -186,12 +184,14 @@ def explain_ranks(
     count = len(results)
     paths = [os.path.join(scratch, "rank-%d.faults" % rank) for rank in range(count)]
     faults = [read_text(path, FAULTS_CAP) for path in paths]
-    root = ROOT_CAUSE.search(output)
-    if root and int(root.group(1)) < count and int(root.group(2)) < 0:
-        rank, name = int(root.group(1)), signal_name(-int(root.group(2)))
-        words = "rank %d of %d died of %s (status %s)" % (rank, count, name, root.group(2))
-        return RanksError(words, "signal", name, faults[rank])
-    errors = [(r.get("at", 0.0), k, r["error"]) for k, r in enumerate(results) if has_error(r)]
+    deaths = [(rank, code) for rank, code in read_failures(output) if rank < count and code < 0]
+    if deaths:  # the root stands last in the summary
+        rank, code = deaths[-1]
+        words = "rank %d of %d died of %s (status %d)" % (rank, count, signal_name(-code), code)
+        return RanksError(words, "signal", signal_name(-code), faults[rank])
+    errors = [
+        (r.get("at", 0.0), k, r["error"]) for k, r in enumerate(results) if r and has_error(r)
+    ]
     if errors:
         _, rank, error = min(errors)
         words = "rank %d of %d: %s" % (rank, count, error["message"])
@@ -206,9 +206,15 @@ def explain_ranks(
     return RanksError(words, "exit")
 
 
-def has_error(result: Any) -> bool:
+def read_failures(output: str) -> List[Tuple[int, int]]:
+    """Rank and status of each failure in torchrun's summary, but for ranks that it ended."""
+    found = [(int(match.group(1)), int(match.group(2))) for match in FAILURE.finditer(output)]
+    return [(rank, code) for rank, code in found if code != -signal.SIGTERM]
+
+
+def has_error(result: Dict[str, Any]) -> bool:
     """Whether a rank wrote down that it raised."""
-    error = (result or {}).get("error")
+    error = result.get("error")
     return isinstance(error, dict) and {"type", "message"} <= set(error)
 
 

@@ -111,6 +111,8 @@ def _by_kind(result: SmokeResult, stage: StageResult, error: StageError) -> Caus
             )
         case ErrorKind.DEVICE:
             return Cause("device-not-available", "name a device that torch sees, or `auto`")
+        case ErrorKind.EXCEPTION if error.module == stage.id:  # the stage imports its namesake
+            return Cause("smoke-stage-failed", f"install {error.module} into {result.python}")
         case ErrorKind.EXCEPTION | ErrorKind.EXIT:
             return Cause("smoke-stage-failed")
 

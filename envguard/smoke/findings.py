@@ -27,6 +27,7 @@ _CODES = {
 }
 _WORDS_LIMIT = 240
 _LAST_LINES = 6
+_OF_DEEPSPEED = ("deepspeed", "zero-")
 _ABOUT_THE_GPU = frozenset({Status.OK, Status.FAIL})
 
 
@@ -134,7 +135,7 @@ def _failure(result: SmokeResult, stages: list[StageResult]) -> Finding:
         status=Status.FAIL,
         title=_title(result, names, error, cause),
         detail=" ".join(filter(None, details)),
-        package="torch",
+        package="deepspeed" if first.id.startswith(_OF_DEEPSPEED) else "torch",
         evidence=(*_error_evidence(result, names, error), *_subject_evidence(result)),
         remedy=Remedy(cause.remedy) if cause.remedy else None,
     )

@@ -118,6 +118,26 @@ _WORDS: tuple[tuple[str, Cause], ...] = (
         ),
     ),
     (
+        r"MissingCUDAException|CUDA_HOME does not exist|CUDA_HOME environment variable is not set",
+        Cause(
+            "toolkit-missing",
+            "install the CUDA toolkit of torch's CUDA major and set CUDA_HOME",
+            "A package compiles for the GPU and finds no nvcc.",
+        ),
+    ),
+    (
+        r"Ninja is required to load C\+\+ extensions|Unable to JIT load the \w+ op due to ninja",
+        Cause("ninja-missing", "install ninja into the environment"),
+    ),
+    (
+        r"'torch\._six'|from 'torch\.distributed\.elastic\.agent\.server\.api'",
+        Cause(
+            "ds-too-old-for-torch",
+            "upgrade DeepSpeed, or install the torch release that it was made for",
+            "DeepSpeed imports a name that this torch no longer has.",
+        ),
+    ),
+    (
         r"can't allocate memory|not enough memory: you tried to allocate|Cannot allocate memory"
         r"|std::bad_alloc|MemoryError|STATUS_NO_MEMORY",
         Cause(

@@ -2,11 +2,13 @@
 
 ``FAKE_TORCH_FAULTS`` holds ``operation=fault`` words (``linear=segfault backward=hang``);
 ``FAKE_TORCH_MESSAGE`` is what ``raise`` raises; ``FAKE_TORCH_GPU`` holds ``cuda runtime,
-capability, code targets`` of a pretended GPU, and ``FAKE_TORCH_CUDA`` the runtime alone.
+capability, code targets, UUID`` of a pretended GPU, and ``FAKE_TORCH_CUDA`` the runtime alone.
+With ``FAKE_TORCH_DISTRIBUTED`` it has ``torch.distributed``, from the folder ``torch_parts``.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import pickle
@@ -15,6 +17,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from fake_faults import trip  # type: ignore[import-not-found]  # beside it, on the child's path
+from fake_modules import Linear, Sequential, Tanh  # type: ignore[import-not-found]  # likewise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -188,7 +191,7 @@ def _attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 class SGD:
     """Gradient descent."""
 
-    def __init__(self, params: Sequence[Tensor], lr: float) -> None:
+    def __init__(self, params: Sequence[Tensor], lr: float, weight_decay: float = 0.0) -> None:
         self.params, self.lr = params, lr
 
     def step(self) -> None:
@@ -240,7 +243,11 @@ def load(path: str, *, map_location: str) -> dict[str, Any]:
 def _properties(device: str) -> SimpleNamespace:
     major, _, minor = _GPU[1].partition(".")
     return SimpleNamespace(
-        name="Fake GPU", major=int(major), minor=int(minor), total_memory=1 << 34, uuid="fake"
+        name="Fake GPU",
+        major=int(major),
+        minor=int(minor),
+        total_memory=1 << 34,
+        uuid=_GPU[3] if len(_GPU) > 3 else "",
     )
 
 
@@ -255,10 +262,10 @@ optim = SimpleNamespace(SGD=SGD, AdamW=AdamW)
 functional = SimpleNamespace(
     linear=_linear, mse_loss=_mse_loss, conv2d=_conv2d, scaled_dot_product_attention=_attention
 )
-nn = SimpleNamespace(functional=functional)
+nn = SimpleNamespace(functional=functional, Linear=Linear, Sequential=Sequential, Tanh=Tanh)
 cuda = SimpleNamespace(
     init=lambda: trip("init"),
-    device_count=lambda: 1,
+    device_count=lambda: int(os.environ.get("FAKE_TORCH_GPUS", "1")),
     is_initialized=lambda: True,
     set_device=lambda device: None,
     synchronize=lambda device: trip("synchronize"),
@@ -267,4 +274,7 @@ cuda = SimpleNamespace(
     get_arch_list=lambda: _GPU[2].split(),
     mem_get_info=lambda device: (1 << 33, 1 << 34),
 )
+__path__ = [os.path.join(os.path.dirname(__file__), "torch_parts")]  # noqa: PTH118, PTH120 - short
 trip("import")
+if os.environ.get("FAKE_TORCH_DISTRIBUTED"):
+    importlib.import_module("torch.distributed")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from envguard.smoke.result import Device, SmokeRequest
 from envguard.smoke.run import run_smoke
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from envguard.smoke.result import SmokeResult
 
 FAKE_TORCH = Path(__file__).parents[1] / "fake_torch"
+WITH_DEEPSPEED = os.pathsep.join([str(FAKE_TORCH / "with_deepspeed"), str(FAKE_TORCH)])
 CORE = ("reference",)  # with its needs: everything from import to optimizer-step
 
 
@@ -45,3 +47,9 @@ def run_fake(
             variables=tuple(planted.items()),
         )
     )
+
+
+def run_fake_deepspeed(faults: str = "", **words: Any) -> SmokeResult:
+    """Likewise, with a pretended DeepSpeed and process groups."""
+    words.setdefault("stages", ("zero-1", "zero-2", "zero-3"))
+    return run_fake(faults, PYTHONPATH=WITH_DEEPSPEED, FAKE_TORCH_DISTRIBUTED="1", **words)

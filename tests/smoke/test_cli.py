@@ -11,6 +11,7 @@ import pytest
 
 from envguard.cli.app import main
 from tests.smoke.fake import FAKE_TORCH
+from tests.stubs.machine import A100, T4, StubMachine
 
 
 @pytest.fixture(autouse=True)
@@ -92,3 +93,21 @@ def test_the_running_interpreter_is_the_default(
     document = json.loads(capsys.readouterr().out)
     assert document["facts"]["environment"]["interpreter"]["executable"] == sys.executable
     assert Path(document["stages"][0]["details"]["path"]) == FAKE_TORCH
+
+
+def test_the_gpu_under_test_is_named_by_its_nvml_index(
+    tables: str,
+    no_driver: StubMachine,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    no_driver.nvml(A100, T4)
+    for name, value in no_driver.environ.items():
+        if name != "PATH":
+            monkeypatch.setenv(name, value)
+    # The CUDA ordinal 0 is the second for NVML.
+    monkeypatch.setenv("FAKE_TORCH_GPU", "12.8,7.5,sm_75,99999999-8888-7777-6666-555555555555")
+    words = ["smoke", "--matrix", tables, "--stages", "forward", "--format", "json"]
+    assert main(words) == 0
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["gpus"] == [1]

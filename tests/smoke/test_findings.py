@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.facts.findings import Status, verdict_of
+from envguard.facts.machine import Gpu, MigDevice
 from envguard.smoke.endings import name_ending
-from envguard.smoke.findings import smoke_findings
+from envguard.smoke.findings import nvml_index, smoke_findings
 from envguard.smoke.result import SmokeRequest, StageResult, StageStatus
 from envguard.smoke.run import run_smoke
 from tests.smoke.fake import run_fake
@@ -152,3 +153,41 @@ def test_an_end_between_two_stages_is_not_passed() -> None:
     (finding,) = smoke_findings(replace(result, stages=cut, ending=name_ending(-11)))
     assert (finding.code, finding.status) == ("SMK006", Status.UNKNOWN)
     assert "died of SIGSEGV" in finding.title
+
+
+GPUS = (
+    Gpu(index=0, uuid="GPU-11111111-aaaa-bbbb-cccc-000000000000"),
+    Gpu(index=1, uuid="GPU-22222222-aaaa-bbbb-cccc-000000000000"),
+    Gpu(index=3, mig_devices=(MigDevice("MIG-33333333-aaaa-bbbb-cccc-000000000000", None, None),)),
+)
+
+
+@pytest.mark.parametrize(
+    ("uuid", "index"),
+    [
+        ("22222222-aaaa-bbbb-cccc-000000000000", 1),  # as torch prints it
+        ("GPU-11111111-AAAA-bbbb-cccc-000000000000", 0),
+        ("33333333-aaaa-bbbb-cccc-000000000000", 3),
+        ("44444444-aaaa-bbbb-cccc-000000000000", None),
+        (None, None),
+    ],
+)
+def test_a_gpu_is_found_by_its_uuid(uuid: str | None, index: int | None) -> None:
+    assert nvml_index(uuid, GPUS) == index
+
+
+@pytest.mark.parametrize("fault", ["", "backward=raise"])
+def test_a_finding_about_the_gpu_names_its_nvml_index(fault: str) -> None:
+    gpu = "12.8,9.0,sm_90,22222222-aaaa-bbbb-cccc-000000000000"
+    (finding,) = smoke_findings(run_fake(fault, message="boom", gpu=gpu), GPUS)
+    assert finding.gpus == (1,)
+
+
+def test_a_torch_that_knows_no_uuid_leaves_the_gpus_empty() -> None:
+    (finding,) = smoke_findings(run_fake(gpu="12.8,9.0,sm_90"), GPUS)
+    assert finding.gpus == ()
+
+
+def test_the_gpus_of_a_run_on_the_cpu_are_empty() -> None:
+    (finding,) = smoke_findings(run_fake(), GPUS)
+    assert finding.gpus == ()

@@ -67,3 +67,16 @@ def test_no_more_than_1_mib_is_taken_in(tmp_path: Path) -> None:
     reader.read()
     reader.read()
     assert reader.rubbish_lines == 1024
+
+
+def test_the_last_part_of_a_stage_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "side"
+    append(path, b'{"event": "begin", "stage": "a"}\n')
+    append(path, b'{"event": "part", "stage": "a", "part": "save"}\n')
+    append(path, b'{"event": "part", "stage": "a", "part": "load\\u001b"}\n')
+    append(path, b'{"event": "part", "stage": "a"}\n')
+    reader = ProgressReader(path)
+    reader.read()
+    assert reader.parts == {"a": "load\ufffd"}
+    assert reader.current == "a"
+    assert reader.rubbish_lines == 1

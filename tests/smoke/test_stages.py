@@ -52,8 +52,19 @@ def test_a_named_stage_brings_all_that_it_needs_in_running_order() -> None:
 
 def test_no_names_mean_the_default_set() -> None:
     chosen = {stage.id for stage in choose_stages(())}
-    assert not chosen & {"compile", "distributed", "deepspeed"}  # slow, or not everybody's
+    # slow, or not everybody's
+    assert not chosen & {"compile", "distributed", "all-reduce", "deepspeed", "zero-1", "zero-3"}
     assert {"forward", "backward", "optimizer-step", "reference", "checkpoint"} <= chosen
+
+
+def test_a_zero_stage_brings_deepspeed_and_the_device() -> None:
+    assert [stage.id for stage in choose_stages(("zero-2",))] == [
+        "import",
+        "cuda-init",
+        "context",
+        "deepspeed",
+        "zero-2",
+    ]
 
 
 def test_an_unknown_stage_is_refused_with_the_known_ones_as_hint() -> None:
