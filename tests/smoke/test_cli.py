@@ -7,10 +7,12 @@ import os
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from envguard.cli.app import main
 from tests.smoke.fake import FAKE_TORCH
+from tests.smoke.test_report import SCHEMA
 from tests.stubs.machine import A100, T4, StubMachine
 
 
@@ -44,6 +46,7 @@ def test_a_torch_that_fails_exits_1(
 def test_json_is_one_document(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["smoke", "--matrix", tables, "--stages", "forward", "--format", "json"])
     document = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, SCHEMA)
     assert code == 0
     assert document["command"] == "smoke"
     assert document["matrix"]["version"] == "2026.11.29"

@@ -89,3 +89,10 @@ def test_the_table_has_a_line_for_each_stage_that_was_reached() -> None:
     assert lines[5].endswith("  boom")
     assert lines[-1] == "-     not reached: optimizer-step, reference"
     assert max(map(len, lines)) <= 80
+
+
+def test_a_stage_of_another_shape_does_not_fit_the_schema() -> None:
+    document = report_document(smoke_report(run_fake(stages=("import",)), matrix_version=MATRIX))
+    document["stages"][0]["status"] = "maybe"
+    with pytest.raises(jsonschema.ValidationError, match="'maybe' is not one of"):
+        jsonschema.validate(document, SCHEMA)
