@@ -51,6 +51,11 @@ def cuda_build(facts: Facts) -> tuple[TorchBuild, CudaVersion] | None:
     return torch, torch.cuda
 
 
+def runtime_library(major: int | None) -> str:
+    """The file that code of a CUDA major asks the loader for."""
+    return f"libcudart.so.{major}" + (".0" if major == 11 else "")  # all of CUDA 11 says 11.0
+
+
 def is_in_container(host: Host) -> bool:
     """Known to be inside a container; one that is not known is none."""
     return host.container not in {None, ContainerKind.NONE}

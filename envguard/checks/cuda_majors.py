@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envguard.checks.context import CheckOptions, torch_evidence, torch_words
+from envguard.checks.context import CheckOptions, runtime_library, torch_evidence, torch_words
 from envguard.checks.installed import Made, Package, judged_torch, made_for, packages_of
 from envguard.checks.remedies import companion_pin, install_remedy, uninstall_command
 from envguard.facts.environment import Accelerator, TorchBuild
@@ -131,7 +131,7 @@ def _other_major(beside: _Beside) -> Finding:
         Status.WARN if mismatch is Mismatch.DEGRADED else Status.FAIL,
         f"{package.words} was built for CUDA {built}, {torch_words(beside.torch)} for CUDA "
         f"{beside.cuda}",
-        f"It needs libcudart.so.{built.major}, which comes with a torch for CUDA {built.major} "
+        f"It needs {runtime_library(built.major)}, which comes with a torch for CUDA {built.major} "
         f"only: {happens}",
     )
 

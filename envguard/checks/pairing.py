@@ -140,7 +140,7 @@ def _finding(misfit: _Misfit, remedy: Remedy) -> Finding:
     is_vision = package.name == "torchvision"
     happens = _OPERATOR if is_vision else _HAPPENS[misfit.mismatch]
     if misfit.status is Status.WARN and misfit.mismatch is not Mismatch.DEGRADED:
-        happens = f"It may work: the two are close, or the rule is inferred. If not: {happens}"
+        happens = f"{happens} It may work all the same: the two are close, or the rule is inferred."
     return Finding(
         code="ABI001" if is_vision else "ABI002",
         cause="vision-torch-mismatch" if is_vision else "abi-torch-version",

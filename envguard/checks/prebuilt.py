@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from envguard.checks.context import CheckOptions, torch_evidence, torch_words
+from envguard.checks.context import CheckOptions, runtime_library, torch_evidence, torch_words
 from envguard.checks.installed import is_pinned_only, judged_torch, packages_of
 from envguard.checks.remedies import install_command
 from envguard.facts.environment import Accelerator, Distribution, Manager, TorchBuild
@@ -166,7 +166,7 @@ def _other_cuda(wheel: _Wheel) -> Iterator[Finding]:
             "cudart-major-mismatch",
             f"was built for CUDA {wheel.label.cuda_major}, {torch_words(wheel.torch)} for CUDA "
             f"{cuda}",
-            f"Importing it fails: libcudart.so.{wheel.label.cuda_major} is missing.",
+            f"Importing it fails: {runtime_library(wheel.label.cuda_major)} is missing.",
         )
 
 

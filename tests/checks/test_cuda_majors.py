@@ -132,3 +132,17 @@ def test_packages_with_the_same_files_are_named_and_the_strangers_removed() -> N
     assert "nvidia-cudnn of both majors install the same files" in finding.detail
     assert finding.remedy is not None
     assert finding.remedy.command[-2:] == ("nvidia-cublas", "nvidia-cudnn-cu13")
+
+
+@pytest.mark.parametrize(
+    ("torch", "companion", "library"),
+    [
+        ("torch==2.6.0+cu124", "torchvision==0.21.0+cu118", "libcudart.so.11.0"),
+        ("torch==2.6.0+cu118", "torchvision==0.21.0+cu124", "libcudart.so.12"),
+    ],
+)
+def test_the_library_that_is_missing_has_the_name_that_the_loader_prints(
+    torch: str, companion: str, library: str
+) -> None:
+    (finding,) = findings(check_companion_cuda, facts_of(torch, companion))
+    assert f"It needs {library}, " in finding.detail
