@@ -116,7 +116,8 @@ def show_changes(root: Path) -> int:
     records = list_records(root)
     if not records:
         raise InputError(f"{root}: holds no record of a run")
-    changes = changes_since(root, records[-1])
-    for line in changes or (f"no run before {records[-1].name} worked: nothing to compare with",):
+    changes = changes_since(root, records[-1], is_whole=True)
+    nothing = f"no run of this job before {records[-1].name} worked: nothing to compare with"
+    for line in changes or (nothing,):
         typer.echo(line)
     return ExitCode.FITS

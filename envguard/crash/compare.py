@@ -14,23 +14,46 @@ if TYPE_CHECKING:
     from envguard.facts.facts import Facts
 
 
-def last_that_worked(root: Path, before: str) -> RunRecord | None:
-    """The newest record of a run that ended well, older than the one named.
+# Packages whose change explains most, shown before the others.
+_FIRST = ("python", "torch", "deepspeed", "transformers", "accelerate", "peft", "trl", "numpy")
+_MOST = 14
+
+
+def last_that_worked(root: Path, run: RunRecord) -> RunRecord | None:
+    """The newest record of the same job that ended well, older than a run.
 
     Args:
         root: Folder of the records.
-        before: Name of the run to compare with.
+        run: The run to compare with; its script, or else its program, names the job.
     """
     for folder in reversed(list_records(root)):
-        if folder.name >= before:
+        if folder.name >= run.folder.name:
             continue
         try:
             record = load_record(folder)
         except DocumentError:
             continue
-        if record.worked:
+        if record.worked and job_of(record.command) == job_of(run.command):
             return record
     return None
+
+
+def job_of(command: tuple[str, ...]) -> str:
+    """What a command is about: its script or module, else its program."""
+    words = [word.partition("=")[2] or word for word in command]
+    scripts = [word for word in words if word.endswith((".py", ".sh"))]
+    if scripts:
+        return scripts[0]
+    if "-m" in command[:-1]:
+        return command[command.index("-m") + 1]
+    return command[0].rpartition("/")[2] if command else ""
+
+
+def shorten(changes: tuple[str, ...]) -> tuple[str, ...]:
+    """The changes that a reader can take in, and how many there are besides."""
+    if len(changes) <= _MOST:
+        return changes
+    return (*changes[: _MOST - 1], f"and {len(changes) - _MOST + 1} more changes")
 
 
 def compare_runs(old: RunRecord, new: RunRecord) -> tuple[str, ...]:
@@ -47,9 +70,10 @@ def _differences(old: RunRecord, new: RunRecord) -> Iterator[str]:
     if old.command != new.command:
         yield f"command: {' '.join(old.command)} -> {' '.join(new.command)}"
     yield from _of_maps("", old.files, new.files, is_hash=True)
-    yield from _of_maps("", _distributions(old.facts), _distributions(new.facts))
     yield from _of_maps("", _machine(old.facts), _machine(new.facts))
     yield from _of_maps("variable ", _steady(old.variables), _steady(new.variables))
+    packages = list(_of_maps("", _distributions(old.facts), _distributions(new.facts)))
+    yield from sorted(packages, key=lambda line: line.partition(":")[0] not in _FIRST)
 
 
 def _of_maps(
@@ -97,6 +121,7 @@ def _distributions(facts: Facts) -> dict[str, str]:
 def _machine(facts: Facts) -> dict[str, str]:
     machine = facts.machine
     pairs = {
+        "interpreter": _interpreter(facts),
         "driver": machine.driver.version,
         "kernel": machine.host.kernel,
         "GPUs": ", ".join(gpu.name or "?" for gpu in machine.gpus or ()),
@@ -106,6 +131,11 @@ def _machine(facts: Facts) -> dict[str, str]:
         "container": machine.host.container.value if machine.host.container else None,
     }
     return {name: str(value) for name, value in pairs.items() if value}
+
+
+def _interpreter(facts: Facts) -> str | None:
+    environment = facts.environment
+    return environment.interpreter.executable if environment and environment.interpreter else None
 
 
 def _gib(value: int | None) -> str | None:

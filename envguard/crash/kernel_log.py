@@ -10,7 +10,7 @@ from envguard.crash.log import Task
 _ROW = re.compile(
     rb"\[\s{0,8}(?P<pid>\d{1,9})\]\s{1,10}\d{1,10}\s{1,10}\d{1,9}\s{1,12}\d{1,15}\s{1,12}"
     rb"(?P<rss>\d{1,15})(?:\s{1,14}\d{1,20}){2,6}\s{1,14}(?P<adj>-?\d{1,5})\s{1,4}"
-    rb"(?P<name>[^\s\[][^\n]{0,60})"
+    rb"(?P<name>[A-Za-z_(~/.@:][^\n]{0,60})"
     rb"|(?P<head>\[\s{0,4}pid\s{0,4}\]\s{1,8}uid\s{1,6}tgid)"
 )
 _WORDS = (b"oom-kill", b"oom_score_adj", b"invoked oom-killer", b"out of memory", b"ut of memory:")

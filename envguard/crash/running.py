@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envguard.crash.checkpoint import checkpoint_note
-from envguard.crash.compare import compare_runs, last_that_worked
+from envguard.crash.compare import compare_runs, last_that_worked, shorten
 from envguard.crash.context import gather_context
 from envguard.crash.diagnose import diagnose
 from envguard.crash.memory_use import RunMemory
@@ -103,16 +103,27 @@ def _checkpoint(watcher: RunWatcher, matrix: Matrix) -> tuple[str, ...]:
     return checkpoint_note([hit] if hit else [], Path.cwd(), matrix.signals)
 
 
-def changes_since(root: Path, folder: Path) -> tuple[str, ...]:
-    """What is different from the last run that worked, as remarks; empty when there is none."""
-    worked = last_that_worked(root, folder.name)
+def changes_since(root: Path, folder: Path, *, is_whole: bool = False) -> tuple[str, ...]:
+    """What is different from the last run of this job that worked, as remarks.
+
+    Args:
+        root: Folder of the records.
+        folder: The run's record.
+        is_whole: All of it, however much that is.
+
+    Returns:
+        One remark for each change; empty when no run of this job worked before.
+    """
+    run = load_record(folder)
+    worked = last_that_worked(root, run)
     if worked is None:
         return ()
-    changes = compare_runs(worked, load_record(folder))
+    changes = compare_runs(worked, run)
     if not changes:
         return (f"nothing that is recorded changed since run {worked.folder.name}, which worked",)
     return tuple(
-        f"changed since run {worked.folder.name}, which worked: {change}" for change in changes
+        f"changed since run {worked.folder.name}, which worked: {change}"
+        for change in (changes if is_whole else shorten(changes))
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.crash.cgroup import CgroupUse
-from envguard.crash.compare import compare_runs, last_that_worked
+from envguard.crash.compare import compare_runs, job_of, last_that_worked, shorten
 from envguard.crash.context import ConfigFile, RunContext, gather_context, interpreter_of
 from envguard.crash.memory_use import RunMemory, add_gpu_reading, add_sample
 from envguard.crash.record import RunWriter, load_record
@@ -88,16 +88,41 @@ def test_a_record_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 def test_changes_since_the_last_run_that_worked(tmp_path: Path) -> None:
     write(tmp_path / "1", context(), status=0)
     write(tmp_path / "2", context(), status=1)
-    write(tmp_path / "3", context("python", "t.py", pins=("torch==2.7.0+cu126",)), status=1)
-    worked = last_that_worked(tmp_path, "3")
+    write(tmp_path / "3", context("python", "other.py"), status=0)
+    pins = ("torch==2.7.0+cu126", "zstd==1", "abc==1")
+    write(tmp_path / "4", context("python", "train.py", "-x", pins=pins), status=1)
+    failed = load_record(tmp_path / "4")
+    worked = last_that_worked(tmp_path, failed)
     assert worked is not None
     assert worked.folder.name == "1"
-    assert compare_runs(worked, load_record(tmp_path / "3")) == (
-        "command: python train.py -> python t.py",
+    assert compare_runs(worked, failed) == (
+        "command: python train.py -> python train.py -x",
         "torch: 2.6.0+cu124 -> 2.7.0+cu126",
+        "abc: (none) -> 1",
+        "zstd: (none) -> 1",
     )
     assert compare_runs(worked, load_record(tmp_path / "2")) == ()
-    assert last_that_worked(tmp_path, "1") is None
+    assert last_that_worked(tmp_path, worked) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "job"),
+    [
+        (("python", "train.py", "--lr", "1"), "train.py"),
+        (("torchrun", "--nproc_per_node=2", "src/train.py"), "src/train.py"),
+        (("python", "-m", "package.train", "-x"), "package.train"),
+        (("/usr/bin/make", "train"), "make"),
+    ],
+)
+def test_the_script_or_module_names_the_job(command: tuple[str, ...], job: str) -> None:
+    assert job_of(command) == job
+
+
+def test_many_changes_are_cut_and_counted() -> None:
+    changes = tuple(f"p{n}: 1 -> 2" for n in range(30))
+    assert shorten(changes)[-1] == "and 17 more changes"
+    assert len(shorten(changes)) == 14
+    assert shorten(changes[:14]) == changes[:14]
 
 
 def test_a_configuration_that_was_edited_is_seen(tmp_path: Path) -> None:
