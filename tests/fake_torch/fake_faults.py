@@ -57,6 +57,11 @@ def _eat_and_hang() -> None:
     del hoard
 
 
+def _tell_and_hang() -> None:
+    Path(os.environ["FAKE_TORCH_PID_FILE"]).write_text(str(os.getpid()), encoding="ascii")
+    time.sleep(3600)
+
+
 def _scribble() -> None:
     for fd in range(3, 12):
         try:
@@ -92,6 +97,7 @@ _FAULT_KINDS: dict[str, Callable[[], Any]] = {
     "illegal-instruction": lambda: os.kill(os.getpid(), signal.SIGILL),
     "hang-at-exit": lambda: atexit.register(time.sleep, 3600),
     "eat-and-hang": _eat_and_hang,
+    "tell-and-hang": _tell_and_hang,
     "hang": lambda: time.sleep(3600),
     "hang-with-gil": lambda: ctypes.PyDLL(None).sleep(3600),
     "raise": _raise,

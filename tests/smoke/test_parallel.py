@@ -10,9 +10,11 @@ import pytest
 from envguard.smoke.findings import smoke_findings
 from envguard.smoke.result import ErrorKind, StageStatus
 from tests.smoke.fake import run_fake
-from tests.smoke.test_run import failed
+from tests.smoke.test_run import failed, wait_for_end
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from envguard.smoke.result import SmokeResult, StageError
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="uses signals")
@@ -107,3 +109,13 @@ def test_a_flood_of_the_ranks_keeps_only_its_end() -> None:
     result = run_ranks("all_reduce-0=flood")
     assert failed(result) == {}
     assert result.stderr.total_bytes == 65536
+
+
+@posix_only
+def test_no_rank_outlives_a_test_that_is_cut_short(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    result = run_ranks(
+        "all_reduce-1=tell-and-hang", total_timeout_s=4, FAKE_TORCH_PID_FILE=str(file)
+    )
+    assert "limit of the whole test" in error_of(result).message
+    wait_for_end(int(file.read_text()))

@@ -257,8 +257,11 @@ def test_a_grandchild_that_left_the_group_and_holds_the_pipes_is_not_waited_for(
 def test_a_grandchild_of_the_group_is_ended(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     assert failed(run_fake("ones=fork", FAKE_TORCH_PID_FILE=str(file))) == {}
-    pid = int(file.read_text())
-    # Ended; whoever collects orphans here may need a moment for it.
+    wait_for_end(int(file.read_text()))
+
+
+def wait_for_end(pid: int) -> None:
+    """Whoever collects orphans here may need a moment for it."""
     deadline = time.monotonic() + 20
     while _is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.05)

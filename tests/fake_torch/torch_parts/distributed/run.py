@@ -11,7 +11,9 @@ from fake_faults import trip  # type: ignore[import-not-found]  # on the child's
 
 def _start(rank: int, count: int, words: list[str]) -> subprocess.Popen[bytes]:
     numbers = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count)}
-    return subprocess.Popen([sys.executable, *words], env={**os.environ, **numbers})
+    variables = {**os.environ, **numbers}
+    # The real one too gives each rank a session of its own: who ends the group misses them.
+    return subprocess.Popen([sys.executable, *words], env=variables, start_new_session=True)
 
 
 def _summary(rank: int, status: int) -> str:
