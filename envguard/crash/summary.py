@@ -68,8 +68,10 @@ def headline(case: Case) -> str:
     death = case.death
     doing = f" {_DOING[case.phase]}" if case.phase else ""
     if death is None:
-        if case.exit_code in {None, 0} and not case.log.has("traceback", "python-exception"):
-            return f"nothing says that a process died{doing}"
+        if case.exit_code == 0:
+            return "the program ended with exit status 0"
+        if case.exit_code is None and not case.log.has("traceback", "python-exception"):
+            return "nothing says how the program ended"
         return f"the program failed{doing}"
     who = f"rank {death.rank}" if death.rank is not None else "a process"
     if death.source in {"--exit-code", "shell"}:

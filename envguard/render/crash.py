@@ -55,8 +55,9 @@ def crash_lines(report: Report, style: Style) -> Iterator[str]:
             yield from _command(report.recommended.command, style)
     if report.verdict is Status.UNKNOWN:
         yield from _next_time(crash, style)
-    for note in report.notes:
+    if report.notes:
         yield ""
+    for note in report.notes:
         yield from _wrap(f"note: {note}", style)
 
 

@@ -168,6 +168,23 @@ def test_the_summary_names_rank_signal_and_phase() -> None:
     assert (crash["signal"], crash["phase"], crash["phase_from"]) == ("SIGKILL", "load", "log")
 
 
+@pytest.mark.parametrize(
+    ("exit_code", "headline"),
+    [
+        (0, "the program ended with exit status 0"),
+        (None, "nothing says how the program ended"),
+        (1, "the program failed while it saved a checkpoint"),
+    ],
+)
+def test_a_log_without_a_death_is_told_from_one_of_a_failure(
+    exit_code: int | None, headline: str
+) -> None:
+    text = "{'loss': 1.22, 'epoch': 1.0}\nSaving model checkpoint to out\ndone\n"
+    report = report_of(text, exit_code=exit_code)
+    assert report.extra["crash"]["headline"] == headline
+    assert report.verdict is (Status.UNKNOWN if exit_code else Status.OK)
+
+
 def test_an_exit_status_alone_is_a_case() -> None:
     assert report_of("", exit_code=139).verdict is Status.UNKNOWN
     assert report_of("", exit_code=0).verdict is Status.OK
