@@ -172,11 +172,12 @@ def _tight(plan: MemoryPlan, limits: MemoryLimits, breaks: tuple[Break, ...]) ->
 
 
 def _wide_words(stack: Stack) -> str:
-    lines = sorted(stack.lines, key=lambda n: n.amount.likely - n.amount.high)[:2]
+    wide = [n for n in stack.lines if _gib(n.amount.low) != _gib(n.amount.high)]
+    lines = sorted(wide, key=lambda n: n.amount.likely - n.amount.high)[:2]
     parts = [
         f"{n.part.value} {_gib(n.amount.low)} to {_gib(n.amount.high)} ({n.formula})" for n in lines
     ]
-    return "Widest ranges: " + ", ".join(parts) + "."
+    return f"Widest ranges: {', '.join(parts)}." if parts else ""
 
 
 def _resume(plan: MemoryPlan, limits: MemoryLimits) -> Iterator[Finding]:

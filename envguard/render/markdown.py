@@ -6,6 +6,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Status
+from envguard.facts.machine import Machine
+from envguard.render.style import Style
 from envguard.render.words import (
     by_gravity,
     environment_words,
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
     from envguard.facts.findings import Finding
     from envguard.facts.report import Report
-    from envguard.render.style import Style
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|"})
 
@@ -30,12 +31,13 @@ def _escape(text: str) -> str:
 
 def render_markdown(report: Report, style: Style) -> str:
     """Render a report as GitHub-flavoured Markdown; names from the machine cannot break it."""
+    cause = f" ({report.root_cause})" if report.root_cause else ""
     lines = [
-        f"## envguard {report.command}: {verdict_words(report)}",
+        f"## envguard {report.command}: {verdict_words(report)}{cause}",
         "",
-        f"- machine: {_escape(machine_words(report.facts))}",
-        f"- subject: {_escape(environment_words(report.facts))}",
+        *_subject(report),
         *(f"- note: {_escape(note)}" for note in report.notes),
+        *_figures(report),
         "",
     ]
     if report.findings:
@@ -49,6 +51,36 @@ def render_markdown(report: Report, style: Style) -> str:
         lines += _command(report.recommended.command)
     lines += ["", f"matrix {report.matrix_version}"]
     return "\n".join(lines) + "\n"
+
+
+def _subject(report: Report) -> Iterator[str]:
+    """What was judged; a plan's figures say it themselves, and of a log only a part is known."""
+    facts = report.facts
+    if "phases" in report.extra:
+        return
+    if "crash" in report.extra:
+        headline = str(report.extra["crash"]["headline"])
+        yield f"- ending: {_escape(headline)}"
+    if report.command == "check" or facts.machine != Machine():
+        yield f"- machine: {_escape(machine_words(facts))}"
+    if report.command == "check" or facts.environment is not None:
+        yield f"- subject: {_escape(environment_words(facts))}"
+
+
+def _figures(report: Report) -> Iterator[str]:
+    """The tables of a plan or a smoke test, as a terminal shows them."""
+    lines: Iterator[str] = iter(())
+    if "phases" in report.extra:
+        from envguard.render.phases import plan_lines  # only for plans
+
+        lines = plan_lines(report.extra, Style())
+    elif "stages" in report.extra:
+        from envguard.render.stages import stage_lines  # only for smoke tests
+
+        lines = stage_lines(report.extra["stages"], Style())
+    shown = [printable(line).replace("`", "'") for line in lines]
+    if shown:
+        yield from ("", "```text", *shown, "```")
 
 
 def _row(finding: Finding) -> str:

@@ -101,7 +101,7 @@ def _bars(extra: Mapping[str, Any], side: str, key: str, title: str, style: Styl
         bar = _bar(phase, side, full, limit)
         word, colour = _GRADES[phase[side]]
         figures = f"{need['likely']:>9.1f} ({need['low']:.1f} to {need['high']:.1f})"
-        remark = "" if phase["is_part_of_run"] else " another run"
+        remark = "" if phase["is_part_of_run"] else " (another run)"
         line = f"{phase['phase']:<8}{bar} {figures:<28}{style.paint(word, colour)}"
         yield f"{line}{style.paint(remark, 'dim')}".rstrip()
 

@@ -59,6 +59,16 @@ def test_a_range_over_the_limit_is_a_warning() -> None:
     assert "up to" in found[0].title
 
 
+def test_only_parts_that_have_a_range_are_called_wide() -> None:
+    (found,) = [
+        finding
+        for finding in findings(job("zero2", gpus=8), 80, 150)
+        if finding.code == "MEM009" and finding.title.startswith("host")
+    ]
+    assert found.detail.startswith("Widest ranges: processes ")
+    assert "," not in found.detail  # checkpoint copies, the other part, have one size
+
+
 def test_offloaded_states_that_may_grow_are_a_warning() -> None:
     wanted = job("zero3", optimizer_on=Place.CPU, params_on=Place.CPU)
     found = findings(wanted, 80, 264)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from importlib.resources import files
 
 import jsonschema
 import pytest
 
+from envguard.facts.facts import Facts
 from envguard.facts.findings import Status
 from envguard.render import FORMATS, Style, render_report
 from envguard.render.nagios import render_nagios
@@ -233,3 +235,29 @@ def test_redacted_report_names_no_machine(name: str) -> None:
 )
 def test_redaction_of_texts(text: str, expected: str) -> None:
     assert redact_text(text) == expected
+
+
+def test_markdown_of_a_smoke_test_shows_its_stages_and_nothing_can_end_the_block() -> None:
+    stage = {
+        "id": "import",
+        "title": "import torch",
+        "status": "fail",
+        "seconds": 1.0,
+        "message": "```\n# no heading",
+        "peak_rss_bytes": None,
+    }
+    smoke = replace(report(finding(Status.FAIL)), command="smoke", extra={"stages": [stage]})
+    text = render_report(smoke, "markdown", PLAIN)
+    block = text.partition("```text\n")[2].partition("\n```\n")[0]
+    assert "FAIL  import " in block
+    assert "- machine: " in text
+    assert text.count("```") == 6  # this block, and those of two commands
+
+
+def test_markdown_of_a_diagnosis_says_how_the_run_ended_and_no_machine_that_is_not_known() -> None:
+    crash = {"headline": "rank 0 died of SIGKILL (-9) while it saved a checkpoint"}
+    judged = replace(report(), command="diagnose", extra={"crash": crash}, facts=Facts())
+    lines = render_report(judged, "markdown", PLAIN).splitlines()
+    assert lines[0] == "## envguard diagnose: nothing wrong was found"
+    assert lines[2] == "- ending: rank 0 died of SIGKILL (-9) while it saved a checkpoint"
+    assert lines[3] == "- note: a note"
