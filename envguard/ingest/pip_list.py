@@ -29,9 +29,11 @@ _HEADING = re.compile(
 )
 _RULE = re.compile(r"-{3,}(?: +-{3,})+")
 _PROMPT = re.compile(r"\s*(?:\(\S{1,80}\) ?)?\S{0,80}[$#%>] ")
+_LISTING = re.compile(r"\bpip3? list\b.{0,200}\|")
 _FAMILY = re.compile(r"torch|nvidia-")
 _MAX_LINE = 2500
 _MAX_ROWS = 5000
+_MAX_PROMPT = 400
 
 
 def normalise_name(name: str) -> str:
@@ -74,9 +76,7 @@ def parse_filtered_list(lines: Sequence[str]) -> tuple[Part, ...]:
     found = [row for row in islice(map(_row, rows), _MAX_ROWS) if row is not None]
     if len(found) != len(rows) or not any(_FAMILY.match(d.name) for d in found):
         return ()
-    part = _part(0, found)
-    gap = Gap("environment.distributions", GapReason.NOT_ASKED, SOURCE, "a part of the list")
-    return (Part(0, replace(part.facts, gaps=(*part.facts.gaps, gap))),)
+    return (_filtered_part(0, found),)
 
 
 def parse_pip_json(document: object) -> tuple[Part, ...]:
@@ -120,26 +120,29 @@ def _json_lists(lines: Sequence[str]) -> Iterator[Part]:
 
 
 def _columns(lines: Sequence[str]) -> Iterator[Part]:
-    """Tables below ``Package  Version`` and a rule; they end where a row is none."""
-    found: list[Distribution] | None = None
-    start = 0
-    for number, line in enumerate(lines):
+    """Tables below ``Package  Version`` or the ``pip list | grep`` that took that line off."""
+    found: list[Distribution] = []
+    start: int | None = None
+    for number, line in enumerate((*lines, "")):
         stripped = line.strip()
-        if found is None:
-            if line[:200].lstrip().startswith("Package ") and _HEADING.fullmatch(stripped):
-                found, start = [], number
+        if start is not None and _RULE.fullmatch(stripped[:400]):
             continue
-        if _RULE.fullmatch(stripped[:400]):
-            continue
-        row = _row(stripped)
+        row = _row(stripped) if start is not None else None
         if row is not None:
             found.append(row)
             continue
-        if found:
-            yield _part(start, found)
-        found = None
-    if found:
-        yield _part(start, found)
+        if start is not None and found:
+            yield (_part if _is_heading(lines[start]) else _filtered_part)(start, found)
+        found, start = [], number if _is_heading(line) or _is_filter(line) else None
+
+
+def _is_heading(line: str) -> bool:
+    return line[:200].lstrip().startswith("Package ") and bool(_HEADING.fullmatch(line.strip()))
+
+
+def _is_filter(line: str) -> bool:
+    is_short = "list" in line and len(line) < _MAX_PROMPT
+    return is_short and bool(_PROMPT.match(line) and _LISTING.search(line))
 
 
 def _row(text: str) -> Distribution | None:
@@ -226,3 +229,10 @@ def _part(line: int, found: Sequence[Distribution]) -> Part:
         if d.version is None
     )
     return Part(line, Facts(environment=environment, gaps=gaps), lists_all=True)
+
+
+def _filtered_part(line: int, found: Sequence[Distribution]) -> Part:
+    """What came through a filter: what is not there may be installed all the same."""
+    facts = _part(line, found).facts
+    gap = Gap("environment.distributions", GapReason.NOT_ASKED, SOURCE, "a part of the list")
+    return Part(line, replace(facts, gaps=(*facts.gaps, gap)))

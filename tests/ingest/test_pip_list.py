@@ -121,3 +121,29 @@ def test_rows_that_came_through_grep_are_a_part_of_the_list(text: str) -> None:
 def test_other_short_lines_are_no_list(text: str) -> None:
     with pytest.raises(InputError, match="holds nothing that is understood"):
         load_text(text, "x")
+
+
+def test_rows_below_their_filter_are_found_beside_another_report() -> None:
+    text = (
+        "driver version: 560.35.05\n"
+        "$ nvidia-smi -L\n"
+        "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-00000000-0000-0000-0000-000000000000)\n"
+        "(env) me@host:~$ pip list | grep -E 'torch|deepspeed'\n"
+        "deepspeed                 0.16.2\n"
+        "torch                     2.6.0+cu124\n"
+        "\n"
+        "numpy 1.26.0 is what I had before\n"
+    )
+    found = load_text(text, "x")
+    assert found.environment is not None
+    listed = [(d.name, str(d.version)) for d in found.environment.distributions or ()]
+    assert listed == [("deepspeed", "0.16.2"), ("torch", "2.6.0+cu124")]
+    assert found.gap("environment.distributions") is not None
+
+
+def test_a_whole_list_below_its_command_is_whole() -> None:
+    text = "$ pip list\nPackage Version\n------- -------\nnumpy 1.26.4\ntorch 2.6.0\n$ ls\n"
+    found = load_text(text, "x")
+    assert found.environment is not None
+    assert [d.name for d in found.environment.distributions or ()] == ["numpy", "torch"]
+    assert found.gap("environment.distributions") is None
