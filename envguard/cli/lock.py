@@ -82,7 +82,9 @@ def lock(
     from envguard.cli.lock_output import plan_outputs
     from envguard.cli.lock_run import Means, check_lock, explain_lock, write_lock
     from envguard.lock.previous import load_previous
+    from envguard.lock.runner import UvSearch
 
+    search = UvSearch(os.environ, stated=uv)
     tables = Matrix.load(matrix)
     earlier = _earlier(update, check, upgrade=upgrade)
     previous = load_previous(earlier) if earlier else None
@@ -91,7 +93,7 @@ def lock(
     files = [Path(name) for name in requirement or ()]
     asked = Asked(requirements or (), files, target or (), choice, previous, upgrade)
     requests, notes = gather_requests(asked, machine_options, tables)
-    means = Means.of(tables, choice, os.environ, uv, notes, quiet=quiet)
+    means = Means.of(tables, choice, os.environ, search, notes, quiet=quiet)
     if check and previous:
         return check_lock(requests, means, previous)
     if explain:

@@ -16,7 +16,7 @@ from envguard.lock.ladder import ladder_lines
 from envguard.lock.locks import Locks
 from envguard.lock.plan import plan_lock
 from envguard.lock.releases import Releases
-from envguard.lock.runner import Uv, find_uv
+from envguard.lock.runner import Uv
 from envguard.lock.web import Web
 from envguard.lock.webcache import WebCache, cache_folder
 from envguard.matrix.loader import Matrix
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from envguard.lock.plan import LockPlan
     from envguard.lock.previous import PreviousLock
     from envguard.lock.request import LockRequest
+    from envguard.lock.runner import UvSearch
 
     Requests = tuple[tuple[str, LockRequest], ...]
 
@@ -58,7 +59,7 @@ class Means:
         matrix: Matrix,
         choice: ChoiceOptions,
         environ: Mapping[str, str],
-        uv: Path | None,
+        uv: UvSearch,
         notes: tuple[str, ...],
         *,
         quiet: bool,
@@ -70,8 +71,7 @@ class Means:
         """
         folder = cache_folder(environ)
         web = Web(WebCache(folder) if folder else None, is_offline=choice.offline)
-        found = find_uv(environ, stated=uv)
-        return cls(matrix, found, Releases(web, choice.release_base), notes, quiet)
+        return cls(matrix, uv.result(), Releases(web, choice.release_base), notes, quiet)
 
     def say(self, text: str) -> None:
         """Say a line on standard error, unless that is not wanted."""

@@ -12,12 +12,9 @@ from envguard.backend import Candidate, Rejected
 from envguard.errors import EnvguardError, NetworkError
 from envguard.lock.bounds import MatrixBound
 from envguard.lock.companions import released_with
-from envguard.lock.existence import absent_from_index
 from envguard.lock.failures import NoCandidateError, UnsolvableError, refusal_error
 from envguard.lock.index import is_same_index, strip_credentials
 from envguard.lock.pins import Pin
-from envguard.lock.prebuilt import nearest_wheel
-from envguard.lock.prebuilt_rows import WheelMatrix
 from envguard.lock.prepare import Prepared, make_problem, prepare_build
 from envguard.lock.project import Problem
 from envguard.lock.trial import TORCH, Means, check_labels, resolve_and_repair
@@ -84,9 +81,7 @@ def first_that_resolves(
         means.say(f"trying torch {build.label}")
         # For a build whose publication is established, the resolver's own reading of the page
         # is the proof; asking before would be asking twice.
-        if not build.is_verified and (
-            reason := absent_from_index(build, request, means.releases.web)
-        ):
+        if not build.is_verified and (reason := _absence(build, request, means)):
             failed.append(Rejected(build, (reason,)))
             continue
         prepared = prepare_build(build, request, means.matrix, means.releases)
@@ -105,6 +100,13 @@ def first_that_resolves(
     if lacking and len(lacking) == len(failed):
         raise _no_wheel_error(lacking, failed, request, means)
     raise _nothing_resolves(failed, attempts)
+
+
+def _absence(build: TorchBuildRow, request: LockRequest, means: Means) -> str:
+    """Why the index cannot give a build; empty when it can."""
+    from envguard.lock.existence import absent_from_index
+
+    return absent_from_index(build, request, means.releases.web)
 
 
 def _resolved(
@@ -215,7 +217,9 @@ def _no_wheel_error(
     """The definite no where an extension has no prebuilt wheel, with the nearest that has one."""
     best = lacking[0]
     found = [
-        (name, _nearest(name, best, request, means)) for name, m in best.missing if m.can_be_built
+        (name, _nearest(name, best, request, means))
+        for name, can_be_built in best.missing
+        if can_be_built
     ]
     nearest = " and ".join(where for _, where in found if where)
     words = f"; the nearest is {nearest}" if nearest else ""
@@ -228,6 +232,9 @@ def _no_wheel_error(
 
 
 def _nearest(name: str, best: Prepared, request: LockRequest, means: Means) -> str:
+    from envguard.lock.prebuilt import nearest_wheel
+    from envguard.lock.prebuilt_rows import WheelMatrix
+
     wheels = WheelMatrix.of(means.matrix.packages(name))
     if wheels is None:
         return ""

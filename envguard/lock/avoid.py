@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from envguard.lock.companions import torch_family
 from envguard.lock.intervals import Interval, interval_of, runs_of
 from envguard.lock.situation import Situation, admits
+from envguard.matrix.lines import LineData
 from envguard.matrix.package_rows import Coverage, Mismatch, Scope
 
 if TYPE_CHECKING:
@@ -94,15 +96,23 @@ def avoided_by_table(package: str, situation: Situation, matrix: Matrix) -> Iter
     if table is None or table.is_source_only or package == "torch":
         return
     # The PyTorch index has it in a build for torch's own CUDA.
-    is_routed = package in matrix.uv.routed_packages
+    is_routed = package in torch_family(matrix)
     for row in table.ranges():
         if (versions := interval_of(row.versions)) is None:
             continue
         for why, needed in _against_range(package, row, situation, is_routed=is_routed):
             yield _avoid(package, (versions,), why, row.provenance, is_needed=needed)
-    if table.coverage is Coverage.ALL:
+    if table.coverage is Coverage.ALL and _is_about_builds(table):
         is_compared = not is_routed and not any(row.cuda for row in table.ranges())
         yield from _against_releases(package, table, situation, is_cuda_compared=is_compared)
+
+
+def _is_about_builds(table: PackageTable) -> bool:
+    """Whether its releases say which CUDA they were built for; decoding them all takes time."""
+    data = table.document.data
+    if isinstance(data, LineData):
+        return any("cuda" in line for line in data.lines("release"))
+    return any(row.has("cuda") or row.has("cudas") for row in table.document.rows("release"))
 
 
 def _against_range(

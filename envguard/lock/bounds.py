@@ -133,7 +133,7 @@ def _points(
     name: str, avoids: Iterable[Avoid], stated: SpecifierSet, matrix: Matrix
 ) -> tuple[Version, ...]:
     """Versions that stand for all others when stretches and bounds are compared."""
-    table = matrix.packages(name)
+    table = matrix.packages(name) if stated else None
     ends = {v for a in avoids for i in a.versions for v in (i.low, i.high) if v is not None}
     texts = (clause.version.removesuffix(".*") for clause in stated if clause.operator != "===")
     known = {release.version for release in table.releases} if table else set()

@@ -10,8 +10,6 @@ from packaging.utils import canonicalize_name
 
 from envguard.lock.bounds import Bounds, MatrixBound, bounds_for
 from envguard.lock.companions import companion_constraints, expected_companions, torch_family
-from envguard.lock.prebuilt import Missing, ReleaseWheel, find_wheel
-from envguard.lock.prebuilt_rows import WheelMatrix
 from envguard.lock.project import Problem
 from envguard.lock.situation import Situation, admits, situation_of
 from envguard.matrix.package_rows import Scope
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
 
     from packaging.specifiers import SpecifierSet
 
+    from envguard.lock.prebuilt_rows import WheelMatrix
     from envguard.lock.releases import Releases
     from envguard.lock.request import LockRequest
     from envguard.matrix.loader import Matrix
@@ -40,8 +39,9 @@ class Prepared:
         problem: For the resolver.
         bounds: What the matrix adds.
         bounded: Names of the packages that the matrix was asked about.
-        wheels: Prebuilt wheels that are taken.
-        missing: Extensions without a prebuilt wheel for this build.
+        wheels: Prebuilt wheels that are taken, by address.
+        missing: Extensions without a prebuilt wheel for this build, and whether building them
+            on the machine would help.
         from_source: Extensions that are built on the machine.
         against: Why the build cannot serve; empty when it can.
         notes: Remarks for the reader.
@@ -52,8 +52,8 @@ class Prepared:
     problem: Problem
     bounds: tuple[MatrixBound, ...] = ()
     bounded: frozenset[str] = frozenset()
-    wheels: tuple[ReleaseWheel, ...] = ()
-    missing: tuple[tuple[str, Missing], ...] = ()
+    wheels: tuple[Requirement, ...] = ()
+    missing: tuple[tuple[str, bool], ...] = ()
     from_source: tuple[str, ...] = ()
     against: str = ""
     notes: tuple[str, ...] = ()
@@ -111,8 +111,11 @@ def prepare_build(
     if found.against:
         return replace(prepared, against=found.against)
     for name in sorted(request.names & matrix.package_names):
-        wheels = WheelMatrix.of(matrix.packages(name))
-        if wheels is not None:
+        table = matrix.packages(name)
+        if table is not None and "wheel_url" in table.document.data:
+            from envguard.lock.prebuilt_rows import WheelMatrix  # few requests name an extension
+
+            wheels = WheelMatrix(table)
             prepared = _with_extension(prepared, wheels, request, matrix, releases)
     return prepared
 
@@ -125,28 +128,29 @@ def _with_extension(
     releases: Releases,
 ) -> Prepared:
     """The same with the prebuilt wheel of an extension, with its source, or with a no."""
+    from envguard.lock.prebuilt import Missing, find_wheel
+
     build, situation = prepared.build, prepared.situation
     stated = request.bounds_on(canonicalize_name(wheels.name))
     found = find_wheel(wheels, stated, build, request.target, situation, releases)
-    if isinstance(found, ReleaseWheel):
-        return _with_wheel(prepared, found)
+    if not isinstance(found, Missing):
+        return _with_wheel(prepared, wheels.name, found.requirement)
+    reason = found.reason
     if request.allow_build and found.can_be_built:
         refusal = _refused_by_headers(wheels.name, situation, request, matrix)
         if not refusal or _is_pinned(request.torch):
             return _with_source(prepared, wheels, refusal)
-        found = replace(found, reason=f"{found.reason}, and building it fails: {refusal}")
-    against = "; ".join(filter(None, (prepared.against, found.reason)))
-    return replace(prepared, missing=(*prepared.missing, (wheels.name, found)), against=against)
+        reason = f"{reason}, and building it fails: {refusal}"
+    against = "; ".join(filter(None, (prepared.against, reason)))
+    missing = (*prepared.missing, (wheels.name, found.can_be_built))
+    return replace(prepared, missing=missing, against=against)
 
 
-def _with_wheel(prepared: Prepared, wheel: ReleaseWheel) -> Prepared:
+def _with_wheel(prepared: Prepared, name: str, wheel: Requirement) -> Prepared:
     problem = prepared.problem
-    asked = (
-        wheel.requirement if canonicalize_name(r.name) == wheel.package else r
-        for r in problem.requirements
-    )
+    asked = (wheel if canonicalize_name(r.name) == name else r for r in problem.requirements)
     # The address decides; a tag may hold a wheel of another version than its own.
-    bounds = (r for r in problem.constraints if canonicalize_name(r.name) != wheel.package)
+    bounds = (r for r in problem.constraints if canonicalize_name(r.name) != name)
     problem = replace(problem, requirements=tuple(dict.fromkeys(asked)), constraints=tuple(bounds))
     return replace(prepared, problem=problem, wheels=(*prepared.wheels, wheel))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -170,6 +171,12 @@ def check_schemes(pins: Iterable[Pin]) -> None:
             )
 
 
+def _import_writers() -> None:
+    """Load what writes a lock while there is nothing else to do."""
+    for name in ("packaging.pylock", "tomli_w"):
+        import_module(name)
+
+
 def _compile(
     problem: Problem, run: _Run, routing: Routing, form: str, pinned: Iterable[Requirement] = ()
 ) -> str:
@@ -182,7 +189,9 @@ def _compile(
     if problem.default_index is not None:
         uv = replace(uv, variables=with_default_index(uv.variables, problem.default_index))
     arguments = uv_arguments(problem, routing, form, run.python)
-    ended = run_uv(uv, arguments, folder=run.folder, timeout_s=run.timeout_s)
+    ended = run_uv(
+        uv, arguments, folder=run.folder, timeout_s=run.timeout_s, meanwhile=_import_writers
+    )
     if ended.returncode != 0 or ended.talk:
         from envguard.lock.complaints import check_config_was_read, explain_failure
 

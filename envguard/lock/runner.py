@@ -19,7 +19,7 @@ from packaging.version import Version
 from envguard.errors import ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import IO
 
 # 0.9.30 is the oldest release this is tested with: it takes `false` in exclude-newer-package and
@@ -107,6 +107,39 @@ def find_uv(environ: Mapping[str, str], *, stated: Path | None = None) -> Uv:
     return Uv(path, version, child_variables(environ))
 
 
+class UvSearch:
+    """A search for uv that goes on in the background: asking a program its version takes time.
+
+    Args:
+        environ: The variables that the user's own uv would see.
+        stated: A certain program; None for the usual one.
+    """
+
+    def __init__(self, environ: Mapping[str, str], *, stated: Path | None = None) -> None:
+        self._found: Uv | None = None
+        self._error: ToolError | None = None
+        arguments = (dict(environ), stated)
+        self._thread = threading.Thread(target=self._search, args=arguments, daemon=True)
+        self._thread.start()
+
+    def _search(self, environ: Mapping[str, str], stated: Path | None) -> None:
+        try:
+            self._found = find_uv(environ, stated=stated)
+        except ToolError as err:
+            self._error = err
+
+    def result(self) -> Uv:
+        """What was found, when it is.
+
+        Raises:
+            ToolError: There is no usable uv.
+        """
+        self._thread.join()
+        if self._found is None:
+            raise self._error or ToolError("uv could not be looked for")
+        return self._found
+
+
 def _installed_uv(environ: Mapping[str, str]) -> Path:
     try:
         import uv
@@ -183,6 +216,7 @@ def run_uv(
     folder: Path,
     timeout_s: float,
     talk_bytes: int = _TALK_BYTES,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Ended:
     """Run uv in a folder, in a process group of its own that ends with this call.
 
@@ -192,21 +226,26 @@ def run_uv(
         folder: Working directory.
         timeout_s: How long it may take.
         talk_bytes: How much of the end of stderr is kept.
+        meanwhile: What can be done while it runs.
 
     Raises:
         ToolError: It cannot be started, or takes too long.
     """
     with (folder / "talk").open("w+b") as talk:
-        process = _start(uv, arguments, folder, talk)
+        started = _Started()
         # A timer and a plain wait: waiting with a limit polls, and notices the end late.
         is_late = threading.Event()
-        limit = threading.Timer(timeout_s, _end_late, (process, is_late))
-        limit.start()
+        limit = threading.Timer(timeout_s, _end_late, (started, is_late))
+        limit.daemon = True
         try:
+            process = _start(uv, arguments, folder, talk, started)
+            limit.start()
+            if meanwhile is not None:
+                meanwhile()
             process.wait()
         finally:  # also when the user interrupts
             limit.cancel()
-            _end_group(process)
+            started.end()
         if is_late.is_set():
             raise ToolError(
                 f"uv did not finish within {timeout_s:g} s",
@@ -215,12 +254,41 @@ def run_uv(
         return Ended(process.returncode, _tail(talk, talk_bytes))
 
 
+class _Started:
+    """A program that was started, or could not be."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.error: OSError | None = None
+        self.thread: threading.Thread | None = None
+
+    def end(self) -> None:
+        """End it, if it was started, with everything that it started itself."""
+        if self.thread is not None:
+            self.thread.join()
+        if self.process is not None:
+            _end_group(self.process)
+
+
 def _start(
-    uv: Uv, arguments: Sequence[str], folder: Path, talk: IO[bytes]
+    uv: Uv, arguments: Sequence[str], folder: Path, talk: IO[bytes], started: _Started
 ) -> subprocess.Popen[bytes]:
+    """Start uv, in a thread: there no signal can come between the start and knowing of it."""
+    started.thread = threading.Thread(target=_spawn, args=(uv, arguments, folder, talk, started))
+    started.thread.start()
+    started.thread.join()
+    if started.process is None:
+        reason = started.error.strerror or started.error if started.error else "no reason is given"
+        raise ToolError(f"uv cannot be started: {uv.path}: {reason}") from started.error
+    return started.process
+
+
+def _spawn(
+    uv: Uv, arguments: Sequence[str], folder: Path, talk: IO[bytes], started: _Started
+) -> None:
     windows = sys.platform == "win32"
     try:
-        return subprocess.Popen(
+        started.process = subprocess.Popen(
             [uv.path, *arguments],
             cwd=folder,
             env=dict(uv.variables),
@@ -231,7 +299,7 @@ def _start(
             creationflags=0x200 if windows else 0,  # CREATE_NEW_PROCESS_GROUP
         )
     except OSError as err:
-        raise ToolError(f"uv cannot be started: {uv.path}: {err.strerror or err}") from err
+        started.error = err
 
 
 def _tail(stream: IO[bytes], limit: int) -> str:
@@ -240,9 +308,9 @@ def _tail(stream: IO[bytes], limit: int) -> str:
     return stream.read(limit).decode("utf-8", "replace")
 
 
-def _end_late(process: subprocess.Popen[bytes], is_late: threading.Event) -> None:
+def _end_late(started: _Started, is_late: threading.Event) -> None:
     is_late.set()
-    _end_group(process)
+    started.end()
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

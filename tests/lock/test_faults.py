@@ -110,7 +110,9 @@ def test_signal_in_the_middle_leaves_nothing_behind(
         child = _child_of(process)
         process.send_signal(number)
         _, err = process.communicate(timeout=30)
-    assert process.returncode == status
+    # CPython ends itself by SIGINT where the interrupt came into code that it was just compiling.
+    assert process.returncode in {status, -number}, err
+    assert number is signal.SIGINT or process.returncode == status
     assert "Traceback" not in err
     assert _is_gone(child)
     assert path.read_text() == PREVIOUS
