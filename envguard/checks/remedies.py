@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from envguard.facts.environment import Manager
 from envguard.facts.findings import Remedy
@@ -47,6 +46,8 @@ def install_command(
 
 def _index_name(url: str) -> str:
     """A name for an index: uv ties the packages that it adds to an index that has one."""
+    from urllib.parse import urlsplit
+
     last = re.sub(r"[^A-Za-z0-9]+", "-", urlsplit(url).path.rstrip("/").rpartition("/")[2])
     return f"pytorch-{last}".rstrip("-")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import types
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -49,9 +50,23 @@ def to_dict(value: object) -> Any:
             raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
+# Types that a field names and that few commands need: imported when such a field is decoded,
+# because building their classes would cost every start.
+_LATE = {
+    "BinaryFacts": "envguard.facts.binary",
+    "LockRecord": "envguard.facts.lock_record",
+}
+
+
 @cache
 def _hints(kind: Hashable) -> dict[str, Any]:
-    return get_type_hints(cast("type", kind))
+    annotations = cast("type", kind).__annotations__
+    late = {
+        name: getattr(importlib.import_module(module), name)
+        for name, module in _LATE.items()
+        if any(name in str(text) for text in annotations.values())
+    }
+    return get_type_hints(cast("type", kind), localns=late)
 
 
 def from_dict(kind: type[T], data: object, where: str) -> T:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from envguard.errors import DocumentError
-from envguard.facts.binary import BinaryFacts
 from envguard.facts.codec import from_dict, to_dict
 from envguard.facts.environment import Environment
 from envguard.facts.gaps import Gap
@@ -15,6 +14,8 @@ from envguard.facts.machine import Machine
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from envguard.facts.binary import BinaryFacts  # noqa: TC004 - the codec imports it late
 
 SCHEMA_VERSION = 1
 _MAX_BYTES = 64 * 1024 * 1024

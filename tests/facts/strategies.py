@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 from packaging.version import Version
 
+from envguard.facts.binary import BinaryFacts
+from envguard.facts.environment import (
+    Distribution,
+    Environment,
+    Interpreter,
+    Manager,
+    TorchBuild,
+)
 from envguard.facts.facts import Facts
-from envguard.facts.machine import OperatingSystem, Platform
+from envguard.facts.gaps import Gap
+from envguard.facts.lock_record import LockRecord
+from envguard.facts.machine import Machine, OperatingSystem, Platform
 from envguard.facts.versions import (
     Backend,
     CodeKind,
@@ -56,7 +68,29 @@ for kind, strategy in (
 ):
     st.register_type_strategy(kind, strategy)
 
-facts = st.from_type(Facts)
+
+def _of(kind: Any) -> st.SearchStrategy[Any]:
+    return st.from_type(kind)
+
+
+# Field by field, because a type that is imported late cannot be looked up by its name.
+environments = st.builds(
+    Environment,
+    interpreter=st.none() | _of(Interpreter),
+    distributions=st.none() | st.lists(_of(Distribution), max_size=3).map(tuple),
+    torch=st.none() | _of(TorchBuild),
+    manager=st.none() | st.sampled_from(Manager),
+    document=st.none() | st.text(max_size=8),
+    lock=st.none() | _of(LockRecord),
+)
+facts = st.builds(
+    Facts,
+    machine=_of(Machine),
+    environment=st.none() | environments,
+    gaps=st.lists(_of(Gap), max_size=3).map(tuple),
+    taken_at=st.text(max_size=8),
+    compiled=st.none() | _of(BinaryFacts),
+)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
     lambda inner: (
