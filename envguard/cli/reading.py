@@ -101,11 +101,27 @@ def lay_lockfile(
         python=interpreter.version if interpreter else None,
         is_free_threaded=bool(interpreter and interpreter.is_free_threaded),
     )
-    found = load_lockfile(path, text, target=target, read=_read_included)
+    try:
+        found = load_lockfile(path, text, target=target, read=_read_included)
+    except InputError as err:
+        if not err.hint and _is_report(text, path):
+            err.hint = f"a report of a machine is read with --from {path}"
+        raise
     if not is_python_stated and _refuses_python(found):
         target, interpreter = Target(platform=target.platform), None
         found = load_lockfile(path, text, target=target, read=_read_included)
     return _replaced(facts, found, interpreter), (_remark(path, target),)
+
+
+def _is_report(text: str, path: str) -> bool:
+    """Whether a text that is no lockfile describes a machine."""
+    from envguard.facts.machine import Machine
+    from envguard.ingest.detect import load_text
+
+    try:
+        return load_text(text, path).machine != Machine()
+    except InputError:
+        return False
 
 
 def _read_included(path: str, including: str) -> tuple[str, str]:

@@ -72,7 +72,7 @@ def parse_filtered_list(lines: Sequence[str]) -> tuple[Part, ...]:
     Returns:
         One part; none unless every line is a row or a prompt, and one of them is of torch's family.
     """
-    rows = [line.strip() for line in lines if line.strip() and not _PROMPT.match(line)]
+    rows = [line.strip() for line in lines if line.strip() and not _is_typed(line)]
     found = [row for row in islice(map(_row, rows), _MAX_ROWS) if row is not None]
     if len(found) != len(rows) or not any(_FAMILY.match(d.name) for d in found):
         return ()
@@ -140,9 +140,12 @@ def _is_heading(line: str) -> bool:
     return line[:200].lstrip().startswith("Package ") and bool(_HEADING.fullmatch(line.strip()))
 
 
+def _is_typed(line: str) -> bool:
+    return bool(_PROMPT.match(line)) or _is_filter(line)
+
+
 def _is_filter(line: str) -> bool:
-    is_short = "list" in line and len(line) < _MAX_PROMPT
-    return is_short and bool(_PROMPT.match(line) and _LISTING.search(line))
+    return "list" in line and len(line) < _MAX_PROMPT and bool(_LISTING.search(line))
 
 
 def _row(text: str) -> Distribution | None:

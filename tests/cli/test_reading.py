@@ -132,6 +132,19 @@ def test_python_that_is_not_the_locks_is_passed_over_unless_stated(
         assert len(found) == mismatches
 
 
+def test_a_report_in_the_place_of_a_lockfile_is_told_its_option(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "env.txt"
+    path.write_text(report("collect_env_windows_11.txt"))
+    assert main(["check", str(path), *MACHINE]) == 2
+    hint = f"  hint: a report of a machine is read with --from {path}\n"
+    assert capsys.readouterr().err.endswith(hint)
+    path.write_text("torch==2.6.0\nnot a requirement at all\n")
+    assert main(["check", str(path), *MACHINE]) == 2
+    assert "--from" not in capsys.readouterr().err
+
+
 def test_unrecognised_file_is_wrong_usage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

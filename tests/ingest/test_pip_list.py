@@ -97,6 +97,7 @@ def test_other_lines_are_not_frozen(line: str) -> None:
     "text",
     [
         "torch 2.6.0+cu124\ntorchvision 0.21.0+cu118\n",
+        "(base) ➜  ~ pip list | grep torch\ntorch 2.6.0+cu124\ntorchvision 0.21.0+cu118\n",
         "$ pip list | grep torch\ntorch          2.6.0+cu124\ntorchvision    0.21.0+cu118\n",
         "(base) me@host:~$ pip list | grep torch\n> torch 2.6.0+cu124\n> torchvision 0.21.0+cu118",
     ],
