@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_END = b"[2026-11-29 14:28:51,456] [ERROR] [launch.py:259:sigkill_handler] exits with return code = -9\n"
+_END = (
+    b"[2026-11-29 14:28:51,456] [ERROR] [launch.py:259:sigkill_handler] "
+    b"exits with return code = -9\n"
+)
 _STEP = (
     b"{'loss': 0.4321, 'grad_norm': 1.234, 'learning_rate': 1.9e-05, 'epoch': 0.12}\n"
     b" 12%|####      | 123/1000 [12:34<1:23:45,  5.67s/it]\r"
