@@ -146,12 +146,14 @@ def check_code_against_matrix(
 def check_stale_caches(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
     """Extensions compiled on this machine that will not load, or not run, beside this torch."""
     torch = facts.environment.torch if facts.environment else None
+    if torch is None:
+        return  # nothing here loads them; they may be another environment's
     for cache in facts.compiled.caches if facts.compiled else ():
         reasons = [problem.message for problem in cache.problems[:1]]
         lacking = [
             gpu
             for gpu in facts.machine.selected_gpus
-            if cache.targets and torch and not _runs(cache.targets, gpu, torch, True)
+            if cache.targets and not _runs(cache.targets, gpu, torch, True)
         ]
         if lacking:
             reasons.append(f"no code for {gpu_words(tuple(lacking))}")

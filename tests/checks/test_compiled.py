@@ -208,6 +208,8 @@ def test_a_compiled_cache_for_another_gpu_is_stale() -> None:
     assert finding.remedy.command == ("rm", "-r", "/srv/cache/fused_adam")
     fresh = replace(cache, targets=(CodeTarget.parse("sm_75"),))
     assert findings(facts(BinaryFacts(caches=(fresh,))), "BIN003") == []
+    judged = facts(BinaryFacts(caches=(old,)))
+    assert findings(replace(judged, environment=Environment()), "BIN003") == []  # nobody's
 
 
 def test_compiled_facts_survive_the_document() -> None:
