@@ -23,7 +23,7 @@ _FORWARDED = tuple(
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM")
     if hasattr(signal, name)
 )
-_POLL_S = 0.5
+_POLL_S = 0.25
 _DRAIN_S = 1.0
 _SHORT, _GATHER_S = 4096, 0.01
 
@@ -40,6 +40,9 @@ class Watcher(Protocol):
         Returns:
             Whether a tick is wanted at once.
         """
+
+    def poll(self) -> bool:
+        """A cheap look, several times a second; whether a tick is wanted at once."""
 
     def tick(self) -> float:
         """Time passes; gives the seconds until the next tick is wanted."""
@@ -206,6 +209,7 @@ class _Loop:
         while self._code is None:
             wait = min(_POLL_S, max(0.0, next_tick - time.monotonic()))
             self._turn(wait)
+            self._is_due = self._watcher.poll() or self._is_due
             if self._is_due or time.monotonic() >= next_tick:
                 self._is_due = False
                 self._follow()

@@ -115,11 +115,15 @@ class RunWatcher:
             except (ValueError, KeyError, TypeError):
                 continue
 
+    def poll(self) -> bool:
+        """Read what ``envguard.phase`` wrote; a new phase wants a sample at once."""
+        self._read_phases()
+        return self._is_new and self.memory.samples > 0
+
     def tick(self) -> float:
         """Take a sample; gives the seconds until the next."""
         begun = time.process_time()
         self._search()
-        self._read_phases()
         if self._sampler is None:
             return _USUAL_S
         sample = self._sampler.read(relist=self._is_new or self.memory.samples < _FIRST_SAMPLES)

@@ -26,6 +26,7 @@ def rank(number: int, size: int, clones: bool) -> None:
     time.sleep(0.3)
     copy = bytearray(state) if clones else b""
     wait_for_all("cloned", number)
+    time.sleep(1.0)
     sys.exit(0 if len(copy) in {0, len(state)} else 5)
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -87,6 +87,28 @@ _WORDS = (
         ("no-module-torch",),
         unless=("pip-build-words", "build-without-torch"),
     ),
+    WordRule(
+        Outcome(
+            "CRS101",
+            "toolkit-too-old-for-gpu",
+            "the compiler of this CUDA toolkit does not know the GPU",
+            "nvcc, or the ptxas that Triton brings, is older than the GPU (or has dropped it).",
+            "use a toolkit that knows the GPU, and a Triton that brings a newer ptxas (or "
+            "TRITON_PTXAS_PATH); TORCH_CUDA_ARCH_LIST limits what is compiled for",
+        ),
+        ("nvcc-unknown-gpu",),
+    ),
+    WordRule(
+        Outcome(
+            "CRS102",
+            "host-compiler-not-accepted",
+            "nvcc does not accept this host compiler",
+            "Each CUDA toolkit accepts compilers up to a version.",
+            "name an older compiler: CC=gcc-12 CXX=g++-12, or take a newer toolkit",
+            ("env", "CC=gcc-12", "CXX=g++-12"),
+        ),
+        ("gcc-not-accepted",),
+    ),
     WordRule(_AUTO_CPU, ("uv-auto-cpu",)),
     WordRule(_AUTO_CPU, ("torch-cpu-line",), needs=("uv-auto-words",), unless=("uv-auto-cpu",)),
     # Nothing wrong was installed: the resolver stopped before it chose.

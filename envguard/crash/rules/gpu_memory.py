@@ -74,13 +74,23 @@ _WORDS = (
         unless=("cuda-oom",),
     ),
 )
+MEMLOCK = WordRule(
+    Outcome(
+        "CRS103",
+        "memlock-too-small",
+        "memory could not be locked for InfiniBand",
+        "The limit of locked memory (ulimit -l) is too small for NCCL's buffers.",
+        "set ulimit -l unlimited (docker --ulimit memlock=-1, Slurm PropagateResourceLimits)",
+    ),
+    ("memlock-words",),
+)
 _BYTES = re.compile(r"([\d.]{1,12}) (KiB|MiB|GiB)")
 _UNITS = {"KiB": 2**-20, "MiB": 2**-10, "GiB": 1.0}
 
 
 def check_gpu_words(case: Case) -> Iterator[Finding]:
     """Words that name the cause."""
-    yield from apply_words(_WORDS, case)
+    yield from apply_words((*_WORDS, MEMLOCK), case)
 
 
 def check_gpu_memory(case: Case) -> Iterator[Finding]:

@@ -167,11 +167,16 @@ def _is_carried(case: Case, outcome: Outcome) -> bool:
     """Whether the phase carries the cause without the kernel's word.
 
     CUDA never kills, so what needs host memory in the phase is the suspect: weights in load,
-    gathered or cloned state in save and resume, offloaded states where the engine is built.
+    gathered or cloned state in save and resume, offloaded states where the engine is built; in
+    training offload together with figures of host memory.
     """
     if case.phase in {Phase.LOAD, Phase.SAVE, Phase.RESUME}:
         return True
-    return case.phase is Phase.INIT and outcome is OPTIMIZER
+    if outcome is not OPTIMIZER:
+        return False
+    has_figures = case.log.has("host-figure-words", "ds-host-memory")
+    is_training = case.phase is Phase.TRAIN and case.log.has("offload-words") and has_figures
+    return case.phase is Phase.INIT or is_training
 
 
 def _outcome(case: Case) -> tuple[Outcome | None, str]:
@@ -282,7 +287,7 @@ def _number_evidence(case: Case) -> tuple[Evidence, ...]:
 def check_refused_allocation(case: Case) -> Iterator[Finding]:
     """Host memory that was refused, which ends in an exception and not in a kill."""
     hits = case.hits("cpu-alloc-refused", "python-memoryerror", "std-bad-alloc", "enomem")
-    if not hits or case.signal == SIGKILL:
+    if not hits or case.signal == SIGKILL or case.log.has("memlock-words"):
         return
     if case.phase is Phase.INIT and case.log.has("offload-words"):
         yield make_finding(case, OPTIMIZER, Status.FAIL, (*hits, *case.hits("offload-words")))

@@ -152,6 +152,17 @@ WORDS = (
     ),
     WordRule(
         Outcome(
+            "CRS104",
+            "distutils-missing",
+            "distutils is not there",
+            "Python 3.12 and newer have none; setuptools brings it along.",
+            "install setuptools",
+            ("python", "-m", "pip", "install", "setuptools"),
+        ),
+        ("distutils-gone",),
+    ),
+    WordRule(
+        Outcome(
             "CRS035",
             "transformers-regression",
             "this release of transformers does not work with DeepSpeed",

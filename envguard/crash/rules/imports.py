@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envguard.crash.rules.driver import NO_GPU
 from envguard.crash.rules.import_words import WORDS
 from envguard.crash.rules.model import Outcome, apply_words, make_finding
 from envguard.facts.findings import Evidence, Finding, Status
@@ -111,6 +112,7 @@ _CUDA_SYMBOLS = ("__nvJitLink", "cublas", "cudnn", "cusparse", "cusolver", "cuff
 _CUDA_LIBRARY = re.compile(
     r"lib(?:cudart|cublas(?:Lt)?|cusparse|cusolver|cufft|curand|nvrtc|nvJitLink|npp\w{1,4})\.so\.\d"
 )
+_OF_DRIVER = re.compile(r"lib(?:cuda|nvidia-ml|nvidia-ptxjitcompiler)\.so")
 _OF_TORCH = re.compile(r"lib(?:torch|c10|caffe2|shm|torch_cuda)\w{0,20}\.so")
 
 
@@ -158,7 +160,9 @@ def check_missing_library(case: Case) -> Iterator[Finding]:
         return
     name = hit.groups["lib"]
     outcome = MISSING_LIBRARY
-    if _CUDA_LIBRARY.match(name):
+    if _OF_DRIVER.match(name):
+        outcome = NO_GPU
+    elif _CUDA_LIBRARY.match(name):
         outcome = CUDART
     elif _OF_TORCH.match(name):
         outcome = TORCH_LIBRARY
