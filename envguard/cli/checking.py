@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from envguard.facts.report import Report
     from envguard.probe import PendingFacts
 
+_OWN = "this is the interpreter that envguard runs in; --python PATH judges another"
+
 
 def check_subject(
     words: Sequence[str],
@@ -56,4 +58,8 @@ def check_subject(
         is_deep=is_deep,
         pending=pending,
     )
-    return judge(found.facts, matrix, options, notes=found.notes, torch_index=torch_index)
+    environment = found.facts.environment
+    is_own = not words and python is None and source is None
+    lacks_torch = environment is not None and environment.torch is None
+    notes = (*found.notes, _OWN) if is_own and lacks_torch else found.notes
+    return judge(found.facts, matrix, options, notes=notes, torch_index=torch_index)

@@ -17,6 +17,8 @@ from tests.ingest.samples import SAMPLES, report
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.stubs.machine import StubMachine
+
 MACHINE = ["--gpu", "V100", "--driver", "570.26", "--platform", "linux-x86_64"]
 
 
@@ -154,3 +156,14 @@ def test_unrecognised_file_is_wrong_usage(
     assert code == 2
     assert "notes.md: holds nothing that is understood" in err
     assert "collect_env" in err
+
+
+@pytest.mark.parametrize(("words", "is_told"), [((), True), (("--python", sys.executable), False)])
+def test_where_envguard_itself_has_no_torch_the_way_to_another_interpreter_is_said(
+    words: tuple[str, ...],
+    is_told: bool,
+    capsys: pytest.CaptureFixture[str],
+    no_driver: StubMachine,
+) -> None:
+    assert main(["check", "--no-deep", *words]) == 0
+    assert ("--python PATH judges another" in capsys.readouterr().out) is is_told
