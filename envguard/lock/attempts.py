@@ -198,7 +198,10 @@ def first_reasons(rejected: Iterable[Rejected]) -> str:
 
 def _nothing_resolves(failed: list[Rejected], attempts: list[_Attempt]) -> EnvguardError:
     errors = [attempt.error for attempt in attempts]
-    if errors and all(TORCH in err.unknown for err in errors):
+    # A page that is refused or missing is an absent build, unless that is all there is to say.
+    said = {attempt.reason for attempt in attempts}
+    is_all = all(set(item.reasons) <= said for item in failed)
+    if errors and is_all and all(TORCH in err.unknown for err in errors):
         if refused := next((err.refused for err in errors if err.refused), ""):
             return refusal_error(refused)
         return NetworkError(attempts[0].reason, hint="check the address of the torch index")

@@ -13,7 +13,7 @@ from envguard.lock.failures import PROJECT, UnsolvableError, refusal_error
 from envguard.lock.index import redact
 
 if TYPE_CHECKING:
-    from envguard.lock.runner import Ended
+    from envguard.lock.uvprocess import Ended
 
 _MAX_REASON = 400
 _UNSOLVED = "No solution found when resolving dependencies"

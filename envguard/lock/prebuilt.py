@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from envguard.errors import NetworkError
 from envguard.facts.machine import OperatingSystem
-from envguard.lock.prebuilt_rows import Combination, WheelMatrix
+from envguard.lock.prebuilt_names import Combination
 from envguard.lock.situation import admits
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from packaging.specifiers import SpecifierSet
 
+    from envguard.lock.prebuilt_rows import WheelMatrix
     from envguard.lock.releases import Releases
     from envguard.lock.request import Target
     from envguard.lock.situation import Situation

@@ -23,8 +23,9 @@ from envguard.lock.project import (
     uv_arguments,
     write_project,
 )
-from envguard.lock.runner import Uv, run_uv, with_default_index
+from envguard.lock.runner import Uv, with_default_index
 from envguard.lock.uvconfig import without_torch_backend
+from envguard.lock.uvprocess import run_uv
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

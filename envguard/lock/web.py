@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
@@ -11,9 +10,10 @@ from urllib.parse import urljoin, urlsplit
 from envguard.errors import NetworkError
 from envguard.lock.index import redact, strip_credentials
 from envguard.lock.webcache import CachedPage
+from envguard.lock.webstream import read_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
     import requests
 
@@ -25,7 +25,6 @@ ABSENT = frozenset({403, 404, 410})
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OK, _NOT_MODIFIED = 200, 304
-_BLOCK = 256 * 1024
 _HEADERS = {"User-Agent": "envguard"}
 
 
@@ -151,7 +150,7 @@ class Web:
         body = bytearray()
         with self._open("GET", url, {"Accept-Encoding": "identity"}) as answer:
             _check_status(answer, url)
-            for part in _parts(answer, url, self.timeouts.page_s):
+            for part in read_parts(answer, url, self.timeouts.page_s):
                 body += part
                 if len(body) > limit_bytes:
                     raise NetworkError(f"{redact(url)}: larger than {limit_bytes} bytes")
@@ -208,7 +207,7 @@ class Web:
         digest, received = hashlib.sha256(), 0
         with self._open("GET", url, {"Accept-Encoding": "identity"}) as answer:
             _check_status(answer, url)
-            for part in _parts(answer, url, self.timeouts.file_s):
+            for part in read_parts(answer, url, self.timeouts.file_s):
                 digest.update(part)
                 received += len(part)
         if file.size is not None and received != file.size:
@@ -219,7 +218,7 @@ class Web:
 
     def _read_body(self, answer: requests.Response, url: str) -> bytes:
         body = bytearray()
-        for part in _parts(answer, url, self.timeouts.page_s):
+        for part in read_parts(answer, url, self.timeouts.page_s):
             body += part
             if len(body) > MOST_PAGE_BYTES:
                 raise NetworkError(
@@ -259,42 +258,6 @@ class Web:
             )
         except (requests.RequestException, ValueError) as err:
             raise _no_answer(url, err) from err
-
-
-def _parts(answer: requests.Response, url: str, limit_s: float) -> Iterator[bytes]:
-    """The body in parts.
-
-    Raises:
-        NetworkError: It breaks off, or takes longer than the limit.
-    """
-    import requests
-    from urllib3.exceptions import HTTPError
-
-    started = time.monotonic()
-    try:
-        yield from _within(_arriving(answer), url, started + limit_s)
-        expected = answer.headers.get("Content-Length", "")
-        if expected.isdecimal() and answer.raw.tell() < int(expected):
-            raise NetworkError(f"{redact(url)}: the answer was cut off")
-    except (requests.RequestException, HTTPError, OSError) as err:
-        raise NetworkError(f"{redact(url)}: the answer was cut off ({type(err).__name__})") from err
-
-
-def _arriving(answer: requests.Response) -> Iterator[bytes]:
-    """The body as it comes in, in whatever pieces: a full block may take forever."""
-    read1 = getattr(answer.raw, "read1", None)  # urllib3 from 2.1 on
-    if read1 is None:
-        yield from answer.iter_content(1024)
-        return
-    while part := read1(_BLOCK, decode_content=True):
-        yield part
-
-
-def _within(parts: Iterable[bytes], url: str, deadline: float) -> Iterator[bytes]:
-    for part in parts:
-        if time.monotonic() > deadline:
-            raise NetworkError(f"{redact(url)}: the server is too slow")
-        yield part
 
 
 def _is_safe_redirect(url: str, target: str) -> bool:

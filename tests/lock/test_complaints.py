@@ -10,7 +10,7 @@ from packaging.specifiers import SpecifierSet
 from envguard.errors import NetworkError, ToolError
 from envguard.lock.complaints import check_config_was_read, explain_failure
 from envguard.lock.failures import UnsolvableError
-from envguard.lock.runner import Ended
+from envguard.lock.uvprocess import Ended
 
 SAID = Path(__file__).with_name("said")
 

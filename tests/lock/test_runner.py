@@ -18,9 +18,9 @@ from envguard.lock.runner import (
     Uv,
     child_variables,
     find_uv,
-    run_uv,
     with_default_index,
 )
+from envguard.lock.uvprocess import run_uv
 
 if TYPE_CHECKING:
     from pathlib import Path
