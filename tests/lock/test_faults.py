@@ -33,7 +33,11 @@ def start(index: LoopbackIndex, environ: dict[str, str], tmp_path: Path) -> Star
     """Start the command as a process in a folder of its own."""
     folder = tmp_path / "work"
     (folder / "tmp").mkdir(parents=True)
-    own = {"TMPDIR": str(folder / "tmp"), "ENVGUARD_CACHE_DIR": str(tmp_path / "c")}
+    own = {
+        "TMPDIR": str(folder / "tmp"),
+        "ENVGUARD_CACHE_DIR": str(tmp_path / "c"),
+        "PYTHONDONTWRITEBYTECODE": "1",  # a full disk must not spoil the bytecode of others
+    }
 
     def begin(
         *words: str, limit: Callable[[], None] | None = None, **more: str
