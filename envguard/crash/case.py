@@ -18,6 +18,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What is known of a run beside its log.
+
+    Args:
+        exit_code: Status of the process or its launcher, in any form.
+        phase: What it was doing.
+        phase_origin: Who says so.
+        memory: What the samples of a supervised run come to.
+        command: The command that ran, for experiments.
+    """
+
+    exit_code: int | None = None
+    phase: Phase | None = None
+    phase_origin: str = "--phase"
+    memory: RunMemory | None = None
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """What rules look at.
 
@@ -76,24 +95,19 @@ def make_case(
     matrix: Matrix,
     facts: Facts,
     checked: tuple[Finding, ...],
-    *,
-    exit_code: int | None,
-    phase: Phase | None,
-    phase_origin: str = "--phase",
-    memory: RunMemory | None = None,
-    command: tuple[str, ...] = (),
+    known: Circumstances,
 ) -> Case:
     """Derive the deaths, the phase and the number of ranks from the log."""
-    workers = len(memory.workers()) if memory is not None else 0
+    workers = len(known.memory.workers()) if known.memory is not None else 0
     return Case(
         log=log,
         matrix=matrix,
         facts=facts,
-        deaths=find_deaths(log, exit_code, matrix.signals),
-        seen=find_phase(log, phase, origin=phase_origin),
+        deaths=find_deaths(log, known.exit_code, matrix.signals),
+        seen=find_phase(log, known.phase, origin=known.phase_origin),
         ranks=count_ranks(log) or workers or None,
-        memory=memory,
-        command=command,
-        exit_code=exit_code,
+        memory=known.memory,
+        command=known.command,
+        exit_code=known.exit_code,
         checked=checked,
     )

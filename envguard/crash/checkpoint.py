@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from envguard.crash.log import Hit
-    from envguard.matrix.signals_table import SaveMarker, SignalsTable
+    from envguard.matrix.signal_rows import SaveMarker
+    from envguard.matrix.signals_table import SignalsTable
 
 _PLACE = re.compile(r"Saving model checkpoint to (\S{1,400})")
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.checks.context import CheckOptions
-from envguard.crash.case import Case, make_case
+from envguard.crash.case import Case, Circumstances, make_case
 from envguard.crash.exits import normalise_exit
 from envguard.crash.rules import CAUSE_ORDER, RULES
 from envguard.crash.rules.model import Outcome, make_finding
@@ -18,8 +18,6 @@ from envguard.judge import judge
 
 if TYPE_CHECKING:
     from envguard.crash.log import Log
-    from envguard.crash.memory_use import RunMemory
-    from envguard.crash.phases import Phase
     from envguard.facts.facts import Facts
     from envguard.matrix.loader import Matrix
 
@@ -28,12 +26,8 @@ def diagnose(
     log: Log,
     facts: Facts,
     matrix: Matrix,
+    known: Circumstances | None = None,
     *,
-    exit_code: int | None = None,
-    phase: Phase | None = None,
-    phase_origin: str = "--phase",
-    memory: RunMemory | None = None,
-    command: tuple[str, ...] = (),
     notes: tuple[str, ...] = (),
     torch_index: str,
 ) -> Report:
@@ -46,45 +40,36 @@ def diagnose(
         log: The evidence.
         facts: Machine and environment, as far as stated; may be empty.
         matrix: The tables.
-        exit_code: Status of the process or its launcher, in any form.
-        phase: What it was doing.
-        phase_origin: Who says so.
-        memory: What the samples of a supervised run come to.
-        command: The command that ran, for experiments.
+        known: What is known beside the log; None for nothing.
         notes: Remarks on how the facts came together.
         torch_index: Template of the PyTorch index.
     """
     checked = _check(facts, matrix, torch_index)
-    findings = checked.findings if checked else ()
     judged = checked.facts if checked else facts
-    case = make_case(
-        log,
-        matrix,
+    findings = checked.findings if checked else ()
+    case = make_case(log, matrix, judged, findings, known or Circumstances())
+    reasoned = find_causes(case)
+    return make_report(
+        "diagnose",
         judged,
-        findings,
-        exit_code=exit_code,
-        phase=phase,
-        phase_origin=phase_origin,
-        memory=memory,
-        command=command,
+        reasoned,
+        matrix_version=matrix.manifest.data_version,
+        cause_order=CAUSE_ORDER,
+        recommended=_recommended(checked, reasoned),
+        notes=(*log.notes, *notes),
+        extra={"crash": crash_summary(case)},
     )
+
+
+def find_causes(case: Case) -> tuple[Finding, ...]:
+    """What is established, or the hypotheses where nothing is; and what the status stands for."""
     found = tuple(dict.fromkeys(finding for rule in RULES for finding in rule(case)))
     joined = join_findings(case, found)
     if not any(finding.status is Status.FAIL for finding in joined) and not _is_told(case, found):
         known = {finding.cause for finding in joined}
         suspects = tuple(f for f in suspect_causes(case) if f.cause not in known)
         joined = (*joined, *suspects) or (_clean(case),)
-    joined = (*joined, *_decoded(case))
-    return make_report(
-        "diagnose",
-        judged,
-        joined,
-        matrix_version=matrix.manifest.data_version,
-        cause_order=CAUSE_ORDER,
-        recommended=_recommended(checked, joined),
-        notes=(*log.notes, *notes),
-        extra={"crash": crash_summary(case)},
-    )
+    return (*joined, *_decoded(case))
 
 
 def _is_told(case: Case, found: tuple[Finding, ...]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envguard.crash.case import Circumstances
 from envguard.crash.checkpoint import checkpoint_note
 from envguard.crash.compare import compare_runs, last_that_worked, shorten
 from envguard.crash.context import gather_context
@@ -84,11 +85,13 @@ def run_command(
             watcher.scanner.finish("output"),
             facts,
             matrix,
-            exit_code=ended.returncode,
-            phase=watcher.phase,
-            phase_origin=watcher.phase_origin,
-            memory=watcher.memory,
-            command=tuple(command),
+            Circumstances(
+                ended.returncode,
+                watcher.phase,
+                watcher.phase_origin,
+                watcher.memory,
+                tuple(command),
+            ),
             notes=(*_checkpoint(watcher, matrix), *changes_since(root, writer.folder)),
             torch_index=torch_index,
         )

@@ -9,7 +9,7 @@ from envguard.crash.phases import Phase
 
 if TYPE_CHECKING:
     from envguard.crash.case import Case
-    from envguard.matrix.signals_table import LauncherRow
+    from envguard.matrix.signal_rows import LauncherRow
 
 _DOING = {
     Phase.IMPORT: "while it imported",

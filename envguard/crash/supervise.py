@@ -11,18 +11,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from envguard.crash.forwarding import SignalForwarder
 from envguard.crash.streams import Passing, Stream, copy_window, open_streams, read_some
 from envguard.crash.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Passed on to the child's group; SIGTSTP keeps its default so that stopping works.
-_FORWARDED = tuple(
-    getattr(signal, name)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM")
-    if hasattr(signal, name)
-)
 _POLL_S = 0.25
 _DRAIN_S = 1.0
 _SHORT, _GATHER_S = 4096, 0.01
@@ -84,7 +79,7 @@ def supervise(
         return _supervise_plainly(command, watcher, environ)
     streams = open_streams(is_direct=is_direct)
     terminal = Terminal()
-    with _Signals() as signals:
+    with SignalForwarder() as signals:
         try:
             child = _start(command, streams, environ)
         except FileNotFoundError:
@@ -140,43 +135,6 @@ def _close_ends(streams: Sequence[Stream]) -> None:
         os.close(number)
 
 
-class _Signals:
-    """Handlers that forward signals to the child's group and wake the loop."""
-
-    def __init__(self) -> None:
-        self.group = 0
-        self.reader, self._writer = os.pipe()
-        self._before: dict[int, object] = {}
-
-    def __enter__(self) -> _Signals:
-        for number in (self.reader, self._writer):
-            os.set_blocking(number, False)
-        self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        for number in _FORWARDED:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's choice is the child's too
-                self._before[number] = signal.signal(number, self._forward)
-        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.set_wakeup_fd(self._wakeup)
-        for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]  # as signal.signal gave it
-        os.close(self.reader)
-        os.close(self._writer)
-
-    def _forward(self, number: int, _frame: object) -> None:
-        if self.group:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.group, number)
-
-    def drain(self) -> None:
-        """Empty the pipe that woke the loop."""
-        with contextlib.suppress(BlockingIOError):
-            while os.read(self.reader, 4096):
-                pass
-
-
 class _Loop:
     """Copies, watches and waits until the child has ended."""
 
@@ -185,7 +143,7 @@ class _Loop:
         pid: int,
         streams: Sequence[Stream],
         watcher: Watcher,
-        signals: _Signals,
+        signals: SignalForwarder,
         terminal: Terminal,
     ) -> None:
         self._pid = pid

@@ -38,7 +38,6 @@ _DECIDERS = {
     "host-memory-exhausted": "host_oom",
     "container-memory-limit": "container_limit_oom",
     "killed-from-outside": "preemption_or_operator",
-    "shm-too-small": "shared_memory_exhaustion",
     "gpu-oom-states-plus-activations": "gpu_oom",
     "unknown-segfault": "environment_mismatch",
     "sigterm-from-supervisor": "follower",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envguard.cli.options import DEFAULT_TORCH_INDEX
+from envguard.crash.case import Circumstances
 from envguard.crash.diagnose import diagnose
 from envguard.crash.phases import Phase
 from envguard.crash.scan import scan_stream
@@ -72,7 +73,6 @@ def report_of(
         scan_stream(io.BytesIO(raw), MATRIX.signals, "train.log"),
         facts or Facts(),
         MATRIX,
-        exit_code=exit_code,
-        phase=Phase(phase) if phase else None,
+        Circumstances(exit_code, Phase(phase) if phase else None),
         torch_index=DEFAULT_TORCH_INDEX,
     )

@@ -5,7 +5,8 @@ import pytest
 from envguard.errors import MatrixError
 from envguard.matrix.loader import Matrix
 from envguard.matrix.reading import Document
-from envguard.matrix.signals_table import Proof, SignalsTable
+from envguard.matrix.signal_rows import Proof
+from envguard.matrix.signals_table import SignalsTable
 
 TABLE = Matrix.load().signals
 

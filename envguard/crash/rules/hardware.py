@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
     from envguard.crash.log import Hit
-    from envguard.matrix.signals_table import ErrorRow
+    from envguard.matrix.signal_rows import ErrorRow
 
 FAULT = Outcome(
     "CRS085",
