@@ -24,8 +24,10 @@ MOST_PAGE_BYTES = 32 * 1024 * 1024
 ABSENT = frozenset({403, 404, 410})
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_OK, _NOT_MODIFIED = 200, 304
+_OK, _PART, _NOT_MODIFIED = 200, 206, 304
 _HEADERS = {"User-Agent": "envguard"}
+_PLAIN = {"Accept-Encoding": "identity"}
+_HEADLESS = frozenset({403, 405, 501})
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ class Web:
         if self.is_offline:
             raise NetworkError(f"offline: {redact(url)} cannot be asked for")
         body = bytearray()
-        with self._open("GET", url, {"Accept-Encoding": "identity"}) as answer:
+        with self._open("GET", url, _PLAIN) as answer:
             _check_status(answer, url)
             for part in read_parts(answer, url, self.timeouts.page_s):
                 body += part
@@ -168,13 +170,12 @@ class Web:
         key = strip_credentials(url)
         if self.is_offline:
             raise NetworkError(f"offline: whether {key} exists cannot be asked")
-        with self._open("HEAD", url, {"Accept-Encoding": "identity"}) as answer:
-            if answer.status_code in ABSENT:
-                return None
-            _check_status(answer, url)
-            size = answer.headers.get("Content-Length", "")
-            etag = answer.headers.get("ETag", "")
-        return RemoteFile(key, int(size) if size.isdecimal() else None, etag)
+        with self._open("HEAD", url, _PLAIN) as answer:
+            if answer.status_code not in _HEADLESS:
+                return _described(answer, url, key)
+        # An address that was signed for reading may refuse to be asked about.
+        with self._open("GET", url, {**_PLAIN, "Range": "bytes=0-0"}) as answer:
+            return _described(answer, url, key)
 
     def sha256(self, file: RemoteFile, url: str) -> str:
         """Compute the digest of a file by downloading it; what was computed before is kept.
@@ -205,7 +206,7 @@ class Web:
 
     def _download(self, file: RemoteFile, url: str) -> str:
         digest, received = hashlib.sha256(), 0
-        with self._open("GET", url, {"Accept-Encoding": "identity"}) as answer:
+        with self._open("GET", url, _PLAIN) as answer:
             _check_status(answer, url)
             for part in read_parts(answer, url, self.timeouts.file_s):
                 digest.update(part)
@@ -268,6 +269,17 @@ def _is_safe_redirect(url: str, target: str) -> bool:
         after.port,
     )
     return after.scheme == "https" or is_same_server
+
+
+def _described(answer: requests.Response, url: str, key: str) -> RemoteFile | None:
+    """What an answer says about a file; None when it says that there is none."""
+    if answer.status_code in ABSENT:
+        return None
+    if answer.status_code != _PART:
+        _check_status(answer, url)
+    whole = answer.headers.get("Content-Range", "").rpartition("/")[2]
+    size = whole or answer.headers.get("Content-Length", "")
+    return RemoteFile(key, int(size) if size.isdecimal() else None, answer.headers.get("ETag", ""))
 
 
 def _check_status(answer: requests.Response, url: str) -> None:

@@ -136,6 +136,14 @@ def test_file_is_hashed_while_it_comes_in_and_only_once(
     assert Web(cache, is_offline=True).known_digest(url) == served.sha256
 
 
+def test_address_that_refuses_head_is_asked_for_its_first_byte(index: LoopbackIndex) -> None:
+    url = f"{index.address}/files/timm-1.0.20-py3-none-any.whl"
+    known = Web().file(url)
+    with index.trouble("/files", Trouble.HEADLESS):
+        assert Web().file(url) == known
+        assert Web().file(url.replace("timm", "tomm")) is None
+
+
 def test_download_that_ends_early_is_no_digest(index: LoopbackIndex, tmp_path: Path) -> None:
     cache = WebCache(tmp_path)
     web = Web(cache)

@@ -42,6 +42,7 @@ class Trouble(Enum):
     HUGE = "huge"  # 50 MB of page
     REPLACED = "replaced"  # another file than the one announced
     DRIPPING = "dripping"  # a byte now and then
+    HEADLESS = "headless"  # HEAD is refused, GET is not
     UNLISTED = "unlisted"  # no list of a release's files
 
 
@@ -150,7 +151,8 @@ class _Handler(BaseHTTPRequestHandler):
         with self.state.lock:
             self.state.requests.append((path, self.headers.get("Authorization", "")))
         trouble = next((t for p, t in self.state.troubles.items() if path.startswith(p)), None)
-        if trouble is not None:
+        is_over = trouble is Trouble.HEADLESS and self.command == "GET"
+        if trouble is not None and not is_over:
             self._misbehave(trouble)
             return
         if path.startswith("/private/"):
@@ -188,6 +190,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._drip()
             case Trouble.REPLACED:
                 self._reply(200, b"not the wheel that it was", "application/octet-stream")
+            case Trouble.HEADLESS:
+                self._reply(403, b"this address is for GET", "text/plain")
             case Trouble.UNLISTED:
                 self._reply(404, b"no list", "text/plain")
             case _:
