@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from envguard.crash.phases import Phase
 from envguard.crash.rules import host_memory as host
 from envguard.crash.rules import shared_memory as shm
+from envguard.crash.rules.measured import no_kill_was_counted
 from envguard.crash.rules.model import Outcome
 from envguard.crash.rules.nccl import TRANSPORT
 from envguard.crash.suspicion import Suspicion
@@ -72,8 +73,7 @@ _FAULTHANDLER = ("env", "PYTHONFAULTHANDLER=1")
 
 def suspect_kill(case: Case) -> Iterator[Suspicion]:
     """SIGKILL without evidence: memory by phase, a limit, the machine, someone else."""
-    memory = case.memory
-    counted = memory is not None and memory.kills_after is not None and not memory.kills
+    counted = no_kill_was_counted(case)
     against = "the memory cgroup counted no kill during this run" if counted else _NO_WORD
     outside = Suspicion(
         KILLED,

@@ -337,3 +337,15 @@ def test_the_same_run_lives_when_only_the_limit_is_doubled(limited: Path, tmp_pa
 @pytest.mark.parametrize("limited", [440], indirect=True)
 def test_the_same_run_lives_when_only_rank_0_clones(limited: Path, tmp_path: Path) -> None:
     assert run_inside(limited, tmp_path, PYTHON, str(RANKS), "60", "zero").returncode == 0
+
+
+def test_a_kill_that_the_cgroup_did_not_count_is_not_called_host_memory(tmp_path: Path) -> None:
+    code = "import envguard, os; envguard.phase('save'); os.kill(os.getpid(), 9)"
+    done = run(tmp_path, PYTHON, "-c", code)
+    end = load_record(records(tmp_path)[0])
+    assert done.returncode == 137
+    if end.memory.kills_after is None:
+        pytest.skip("this machine has no memory cgroup that counts kills")
+    assert end.end is not None
+    assert (end.end["verdict"], end.end["root_cause"]) == ("unknown", None)
+    assert "1. maybe: someone else killed it" in done.stderr

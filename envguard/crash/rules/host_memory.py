@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from envguard.crash.exits import SIGKILL
 from envguard.crash.phases import Phase
-from envguard.crash.rules.measured import hit_limit, measured_sizes, run_evidence
+from envguard.crash.rules.measured import (
+    hit_limit,
+    measured_sizes,
+    no_kill_was_counted,
+    run_evidence,
+)
 from envguard.crash.rules.model import Outcome, make_finding
 from envguard.facts.findings import Evidence, Finding, Status
 
@@ -170,6 +175,8 @@ def _is_carried(case: Case, outcome: Outcome) -> bool:
     gathered or cloned state in save and resume, offloaded states where the engine is built; in
     training offload together with figures of host memory.
     """
+    if no_kill_was_counted(case):
+        return False
     if case.phase in {Phase.LOAD, Phase.SAVE, Phase.RESUME}:
         return True
     if outcome is not OPTIMIZER:

@@ -58,6 +58,15 @@ def hit_limit(case: Case) -> bool:
     return (memory.cgroup_peak_bytes or 0) >= 0.5 * memory.cgroup_limit_bytes
 
 
+def no_kill_was_counted(case: Case) -> bool:
+    """Whether a supervised run is known to have lost no process to a memory killer.
+
+    The kernel counts every process of a cgroup that any of its memory killers ends.
+    """
+    memory = case.memory
+    return memory is not None and memory.kills_after is not None and not memory.kills
+
+
 def measured_sizes(case: Case) -> list[int]:
     """Peaks of the ranks, the largest first."""
     memory = case.memory
