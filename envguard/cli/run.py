@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -55,6 +56,9 @@ def run(
         return show_changes(record)
     if not command:
         raise InputError("run: no command is given", hint="envguard run -- python train.py")
+    status = _unstartable(command[0], os.environ.get("PATH"))
+    if status is not None:
+        return status
     facts = _facts(command) if probe else Facts()
     outcome = run_command(
         command,
@@ -68,6 +72,16 @@ def run(
     if not quiet:
         typer.echo(describe_outcome(outcome), err=True, nl=False)
     return outcome.ended.status
+
+
+def _unstartable(program: str, path: str | None) -> int | None:
+    """A shell's status for a program that is not there (127) or not executable (126), said."""
+    if shutil.which(program, path=path) is not None:
+        return None
+    is_there = os.sep in program and Path(program).exists()
+    what = "cannot be executed" if is_there else "command not found"
+    typer.echo(f"envguard run: {program}: {what}", err=True)
+    return 126 if is_there else 127
 
 
 def _facts(command: Sequence[str]) -> Facts:
