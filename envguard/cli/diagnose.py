@@ -10,6 +10,7 @@ import typer
 from envguard.cli.options import DEFAULT_TORCH_INDEX, MachineOptions, OutputOptions, takes
 from envguard.cli.output import emit_report
 from envguard.cli.subject import Subject, read_subject
+from envguard.cli.tables import load_matrix
 from envguard.crash.case import Circumstances
 from envguard.crash.diagnose import diagnose as find_causes
 from envguard.crash.phases import Phase, parse_phase
@@ -17,7 +18,6 @@ from envguard.crash.running import changes_since
 from envguard.crash.sources import find_record, read_log, split_words
 from envguard.errors import InputError
 from envguard.facts.facts import Facts
-from envguard.matrix.loader import Matrix
 
 if TYPE_CHECKING:
     from envguard.crash.record import RunRecord
@@ -65,7 +65,7 @@ def diagnose(
     output: OutputOptions,
 ) -> int:
     """Say why a run died, from its log and exit status; with the environment where it is stated."""
-    matrix = Matrix.load(output.matrix)
+    matrix = load_matrix(output.matrix)
     logs, pins = split_words(words or ())
     if not logs and crash.exit_code is None:
         raise InputError(

@@ -12,12 +12,12 @@ import typer
 
 from envguard.cli.options import DEFAULT_TORCH_INDEX
 from envguard.cli.subject import live_facts
+from envguard.cli.tables import load_matrix
 from envguard.crash.context import interpreter_of
 from envguard.crash.running import RunOutcome, run_command
 from envguard.errors import EnvguardError, ExitCode, InputError
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
-from envguard.matrix.loader import Matrix
 from envguard.render import Style, render_report
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run(
     outcome = run_command(
         command,
         facts,
-        Matrix.load(matrix_folder),
+        load_matrix(matrix_folder),
         root=record,
         environ=os.environ,
         is_direct=direct,
