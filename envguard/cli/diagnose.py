@@ -21,6 +21,7 @@ from envguard.facts.facts import Facts
 
 if TYPE_CHECKING:
     from envguard.crash.record import RunRecord
+    from envguard.matrix.loader import Matrix
 
 
 @dataclass(frozen=True, slots=True)
