@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
+import threading
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from envguard.errors import NetworkError, ToolError
+from envguard.errors import EnvguardError, NetworkError, ToolError
 from envguard.lock.failures import PROJECT, UnsolvableError
 from envguard.lock.index import CUDA_FREE, is_same_index
 from envguard.lock.interpreter import interpreter_for
@@ -25,10 +27,10 @@ from envguard.lock.project import (
 )
 from envguard.lock.runner import Uv, with_default_index
 from envguard.lock.uvconfig import without_torch_backend
-from envguard.lock.uvprocess import run_uv
+from envguard.lock.uvprocess import Started, run_uv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 TIMEOUT_S = 900.0
 _MAX_PASSES = 5
@@ -42,6 +44,42 @@ class _Run:
     folder: Path
     python: str
     timeout_s: float
+
+
+class _Guess:
+    """The second pass, begun with the first: from uv's cache it often has the same answer.
+
+    Args:
+        problem: What to resolve.
+        routing: As in the first pass.
+        run: Of the first pass.
+    """
+
+    def __init__(self, problem: Problem, routing: Routing, run: _Run) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="guess-", dir=run.folder))
+        self._started, self._text = Started(), ""
+        arguments = (replace(problem, is_offline=True), replace(run, folder=folder), routing)
+        self._thread = threading.Thread(target=self._resolve, args=arguments)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def _resolve(self, problem: Problem, run: _Run, routing: Routing) -> None:
+        with contextlib.suppress(EnvguardError):
+            self._text = _compile(problem, run, routing, "pylock.toml", started=self._started)
+
+    def text(self) -> str:
+        """What uv wrote; empty where its cache does not hold everything."""
+        if self._thread.ident is not None:
+            self._thread.join()
+        return self._text
+
+    def end(self) -> None:
+        """Give it up."""
+        self._started.end()
+        if self._thread.ident is not None:
+            self._thread.join()
 
 
 def resolve(problem: Problem, uv: Uv, *, timeout_s: float = TIMEOUT_S) -> tuple[Pin, ...]:
@@ -64,19 +102,22 @@ def resolve(problem: Problem, uv: Uv, *, timeout_s: float = TIMEOUT_S) -> tuple[
         NetworkError: An index cannot be read, or gives no hashes.
         ToolError: uv failed, or did not do what it was told.
     """
-    with tempfile.TemporaryDirectory(prefix="envguard-lock-") as name:
+    with (
+        tempfile.TemporaryDirectory(prefix="envguard-lock-") as name,
+        contextlib.ExitStack() as stack,
+    ):
         folder = Path(name)
         uv = replace(uv, variables=without_torch_backend(uv.variables, folder))
         run = _Run(uv, folder, interpreter_for(problem.target, folder), timeout_s)
-        listing, routing = _route(problem, run)
+        listing, routing, guess = _route(problem, run, stack)
         _check_origins(listing, problem, routing)
-        pins = _read_files(listing, problem, routing, run)
+        pins = _read_files(listing, problem, routing, run, guess)
     check_schemes(pins)
     return pins
 
 
 def _read_files(
-    listing: tuple[Listed, ...], problem: Problem, routing: Routing, run: _Run
+    listing: tuple[Listed, ...], problem: Problem, routing: Routing, run: _Run, guess: _Guess
 ) -> tuple[Pin, ...]:
     """Resolve once more for addresses and hashes, which the listing does not hold.
 
@@ -86,25 +127,40 @@ def _read_files(
     direct = {found.name for found in listing if found.is_direct}
     listed = {(found.name, found.version) for found in listing if not found.is_direct}
     settled = [Requirement(f"{name}=={version}") for name, version in sorted(listed)]
-    for attempt in (replace(problem, is_offline=True), problem):
-        try:
-            text = _compile(attempt, run, routing, "pylock.toml", settled)
-        except (NetworkError, UnsolvableError):
-            if attempt is problem:
-                raise
-            continue
-        pins = parse_uv_pylock(text, indexes)
+    for text in _documents(problem, routing, run, guess, settled):
+        pins = parse_uv_pylock(text, indexes) if text else ()
         found = {(pin.name, pin.version) for pin in pins if pin.name not in direct}
         if listed == found and direct <= {pin.name for pin in pins}:
             return pins
     raise NetworkError("an index changed while it was read", hint="run it again")
 
 
-def _route(problem: Problem, run: _Run) -> tuple[tuple[Listed, ...], Routing]:
+def _documents(
+    problem: Problem, routing: Routing, run: _Run, guess: _Guess, settled: list[Requirement]
+) -> Iterator[str]:
+    """The second pass, as cheaply as it can be had: guessed, from the cache, from the index."""
+    yield guess.text()
+    with contextlib.suppress(NetworkError, UnsolvableError):
+        offline = replace(problem, is_offline=True)
+        yield _compile(offline, run, routing, "pylock.toml", settled)
+    yield _compile(problem, run, routing, "pylock.toml", settled)
+
+
+def _route(
+    problem: Problem, run: _Run, stack: contextlib.ExitStack
+) -> tuple[tuple[Listed, ...], Routing, _Guess]:
     routing = Routing(problem.companions)
     for _ in range(_MAX_PASSES):
+        guess = _Guess(problem, routing, run)
+        stack.callback(guess.end)
+
+        def meanwhile(guess: _Guess = guess) -> None:
+            if not problem.preferred:  # what an earlier lock held is only told to the first pass
+                guess.start()
+            _import_writers()
+
         try:
-            text = _compile(problem, run, routing, "requirements.txt")
+            text = _compile(problem, run, routing, "requirements.txt", meanwhile=meanwhile)
         except UnsolvableError as err:
             lacking = routed_names(problem, routing) & CUDA_FREE & (err.unknown | err.lacking)
             if not lacking:
@@ -114,7 +170,7 @@ def _route(problem: Problem, run: _Run) -> tuple[tuple[Listed, ...], Routing]:
         listing = parse_listing(text)
         adjusted = _adjust(routing, listing, problem)
         if adjusted == routing:
-            return listing, routing
+            return listing, routing, guess
         routing = adjusted
     raise ToolError("uv's answers about the torch family do not settle")
 
@@ -179,7 +235,14 @@ def _import_writers() -> None:
 
 
 def _compile(
-    problem: Problem, run: _Run, routing: Routing, form: str, pinned: Iterable[Requirement] = ()
+    problem: Problem,
+    run: _Run,
+    routing: Routing,
+    form: str,
+    pinned: Iterable[Requirement] = (),
+    *,
+    meanwhile: Callable[[], None] | None = None,
+    started: Started | None = None,
 ) -> str:
     """Run ``uv pip compile`` once and return what it wrote."""
     write_project(problem, routing, run.folder, pinned=pinned)
@@ -191,7 +254,12 @@ def _compile(
         uv = replace(uv, variables=with_default_index(uv.variables, problem.default_index))
     arguments = uv_arguments(problem, routing, form, run.python)
     ended = run_uv(
-        uv, arguments, folder=run.folder, timeout_s=run.timeout_s, meanwhile=_import_writers
+        uv,
+        arguments,
+        folder=run.folder,
+        timeout_s=run.timeout_s,
+        meanwhile=meanwhile,
+        started=started,
     )
     if ended.returncode != 0 or ended.talk:
         from envguard.lock.complaints import check_config_was_read, explain_failure

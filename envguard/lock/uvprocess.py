@@ -44,6 +44,7 @@ def run_uv(
     timeout_s: float,
     talk_bytes: int = _TALK_BYTES,
     meanwhile: Callable[[], None] | None = None,
+    started: Started | None = None,
 ) -> Ended:
     """Run uv in a folder, in a process group of its own that ends with this call.
 
@@ -54,12 +55,13 @@ def run_uv(
         timeout_s: How long it may take.
         talk_bytes: How much of the end of stderr is kept.
         meanwhile: What can be done while it runs.
+        started: A handle by which another thread can end it.
 
     Raises:
         ToolError: It cannot be started, or takes too long.
     """
     with (folder / "talk").open("w+b") as talk:
-        started = _Started()
+        started = started or Started()
         # A timer and a plain wait: waiting with a limit polls, and notices the end late.
         is_late = threading.Event()
         limit = threading.Timer(timeout_s, _end_late, (started, is_late))
@@ -81,16 +83,18 @@ def run_uv(
         return Ended(process.returncode, _tail(talk, talk_bytes))
 
 
-class _Started:
+class Started:
     """A program that was started, or could not be."""
 
     def __init__(self) -> None:
+        self.is_over = False
         self.process: subprocess.Popen[bytes] | None = None
         self.error: OSError | None = None
         self.thread: threading.Thread | None = None
 
     def end(self) -> None:
-        """End it, if it was started, with everything that it started itself."""
+        """End it, if it was started, with everything that it started itself; it never will be."""
+        self.is_over = True
         if self.thread is not None:
             self.thread.join()
         if self.process is not None:
@@ -98,7 +102,7 @@ class _Started:
 
 
 def _start(
-    uv: Uv, arguments: Sequence[str], folder: Path, talk: IO[bytes], started: _Started
+    uv: Uv, arguments: Sequence[str], folder: Path, talk: IO[bytes], started: Started
 ) -> subprocess.Popen[bytes]:
     """Start uv, in a thread: there no signal can come between the start and knowing of it."""
     started.thread = threading.Thread(target=_spawn, args=(uv, arguments, folder, talk, started))
@@ -111,9 +115,11 @@ def _start(
 
 
 def _spawn(
-    uv: Uv, arguments: Sequence[str], folder: Path, talk: IO[bytes], started: _Started
+    uv: Uv, arguments: Sequence[str], folder: Path, talk: IO[bytes], started: Started
 ) -> None:
     windows = sys.platform == "win32"
+    if started.is_over:
+        return
     try:
         started.process = subprocess.Popen(
             [uv.path, *arguments],
@@ -135,7 +141,7 @@ def _tail(stream: IO[bytes], limit: int) -> str:
     return stream.read(limit).decode("utf-8", "replace")
 
 
-def _end_late(started: _Started, is_late: threading.Event) -> None:
+def _end_late(started: Started, is_late: threading.Event) -> None:
     is_late.set()
     started.end()
 
