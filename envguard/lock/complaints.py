@@ -32,6 +32,7 @@ _REFUSED = re.compile(
 )
 _TREE = re.compile("^\\s*[\u00d7\u2570\u2500\u25b6\u2502]+\\s?")  # the branches older releases draw
 _NO_CONFIG = re.compile(r"Failed to parse `[^`]*pyproject\.toml`")
+_DISABLED = re.compile(r"network was disabled|Network connectivity is disabled")
 _SPECIFIER = r"((?:[<>=!~]=?=?[^\s,]+)(?:,\s*[<>=!~]=?=?[^\s,]+)*)"
 _NEEDED = re.compile(
     r"depends? on (torch|torchvision|torchaudio)(?:\[[^\]]*\])?"
@@ -74,7 +75,7 @@ def explain_failure(ended: Ended) -> EnvguardError:
         return _build_error(build[1], parts)
     if _UNSOLVED in parts.headline:
         return _unsolved(parts)
-    if "network was disabled" in parts.text or "offline" in parts.headline.lower():
+    if _DISABLED.search(parts.text) or "offline" in parts.headline.lower():
         return _offline(parts)
     if _REQUEST.search(parts.text):
         return _network_error(parts)
@@ -119,7 +120,7 @@ def _is_labelled(line: str) -> bool:
 
 def _unsolved(parts: _Parts) -> EnvguardError:
     hints = " ".join(parts.hints)
-    if "network was disabled" in hints or "network was disabled" in parts.text:
+    if _DISABLED.search(hints) or _DISABLED.search(parts.text):
         return _offline(parts)
     told = " ".join((parts.headline.partition(_UNSOLVED)[2].lstrip(": "), *parts.causes))
     reason = _MARKER.sub("", told)

@@ -115,6 +115,18 @@ def test_anything_else_is_a_tool_error(returncode: int, talk: str, message: str)
     assert error.message == message
 
 
+def test_older_words_for_being_offline_are_understood() -> None:
+    """As uv 0.9.30 says it of a wheel that was asked for by its address."""
+    talk = (
+        "error: Failed to download `x @ https://files.example/x-1.0-py3-none-any.whl`\n"
+        "  Caused by: Network connectivity is disabled, but the requested data wasn't found in "
+        "the cache for: `https://files.example/x-1.0-py3-none-any.whl`\n"
+    )
+    error = explain_failure(Ended(2, talk))
+    assert isinstance(error, NetworkError)
+    assert error.message.startswith("offline: ")
+
+
 def test_endless_reason_is_cut() -> None:
     error = explain_failure(Ended(2, f"error: {'x' * 100_000}"))
     assert len(error.message) < 500
