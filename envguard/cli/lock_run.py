@@ -12,6 +12,7 @@ from envguard.cli.progress import waiting
 from envguard.cli.signals import ending_on_signals
 from envguard.errors import ExitCode
 from envguard.lock.failures import NoCandidateError
+from envguard.lock.index import check_address
 from envguard.lock.ladder import ladder_lines
 from envguard.lock.locks import Locks
 from envguard.lock.plan import plan_lock
@@ -67,8 +68,10 @@ class Means:
         """Put the means together.
 
         Raises:
+            InputError: ``--release-base`` is no address.
             ToolError: There is no usable uv.
         """
+        check_address("--release-base", choice.release_base)
         folder = cache_folder(environ)
         web = Web(WebCache(folder) if folder else None, is_offline=choice.offline)
         return cls(matrix, uv.result(), Releases(web, choice.release_base), notes, quiet)

@@ -72,21 +72,30 @@ def make_index_settings(torch: str, default: str | None) -> IndexSettings:
     Raises:
         InputError: One is not an address, or holds a placeholder other than ``{backend}``.
     """
-    _check_address("--torch-index", torch.replace("{backend}", "cpu"))
+    check_address("--torch-index", torch.replace("{backend}", "cpu"))
     if default is not None:
-        _check_address("--index-url", default)
+        check_address("--index-url", default)
     return IndexSettings(torch, default)
 
 
-def _check_address(option: str, address: str) -> None:
+def check_address(option: str, address: str) -> None:
+    """Refuse what is no address.
+
+    Args:
+        option: For the message.
+        address: As it was given.
+
+    Raises:
+        InputError: It is none, or holds a placeholder.
+    """
     shown = redact(address)
     if urlsplit(address).scheme not in {"http", "https", "file"}:
         raise InputError(
-            f"{option}: {shown!r} is not an address of an index",
+            f"{option}: {shown!r} is not an address",
             hint="it starts with https://, http:// or file://",
         )
     if re.search(r"[{}\s]", address):
-        raise InputError(f"{option}: {shown!r} holds a placeholder other than {{backend}}")
+        raise InputError(f"{option}: {shown!r} holds a placeholder that is not known")
 
 
 def strip_credentials(url: str) -> str:

@@ -122,6 +122,7 @@ def test_machine_without_driver_gets_a_cpu_build_and_is_told(
         (("torch", "--driver-fit", "loose", *V100), 2, "--driver-fit: 'loose' is none of"),
         (("torch", "--exclude-newer", "soon", *V100), 2, "--exclude-newer: 'soon'"),
         (("torch", "--torch-index", "here", *V100), 2, "--torch-index: 'here' is not an address"),
+        (("torch", "--release-base", "hub", *V100), 2, "--release-base: 'hub' is not an address"),
         (("torch", "--uv", "nowhere/uv", *V100), 3, "uv cannot be started: nowhere/uv"),
         (("torch>=2.15", *V100, *TARGET), 1, "no build of torch>=2.15 serves the machines"),
         (("nosuch", *V100, *TARGET), 1, "nosuch was not found"),
@@ -211,6 +212,21 @@ def test_credentials_appear_in_no_output(
     written = [path.read_text() for path in Path().iterdir()]
     assert len(written) == (2 if trouble is None else 0)
     assert not [text for text in (*written, *capsys.readouterr()) if PASSWORD in text]
+
+
+def test_credentials_of_a_mirror_of_releases_appear_nowhere(
+    lock: Lock, index: LoopbackIndex, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    machine = ("--gpu", "H100 PCIe", "--driver", "570.26", "--glibc", "2.35")
+    words = ("--release-base", f"{index.private_address}/gh", "-o", "pylock.toml")
+    assert lock("causal-conv1d", *machine, *TARGET, *words, "-o", "requirements.txt") == 0
+    written = [path.read_text() for path in Path().iterdir()]
+    kept = [path.read_text() for path in (tmp_path / "envguard-cache").rglob("*.json")]
+    assert kept
+    assert not [text for text in (*written, *kept, *capsys.readouterr()) if PASSWORD in text]
+    url = tomllib.loads(written[0] if "lock-version" in written[0] else written[1])
+    conv = next(p for p in url["packages"] if p["name"] == "causal-conv1d")
+    assert conv["archive"]["url"].startswith(f"{index.address}/private/gh/Dao-AILab/")
 
 
 def test_defaults_come_from_pyproject(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     Start = Callable[..., subprocess.Popen[str]]
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and limits")
+resource = pytest.importorskip("resource", reason="POSIX limits")
 PREVIOUS = "the previous lock\n"
 
 
