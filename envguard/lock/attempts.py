@@ -89,10 +89,13 @@ def first_that_resolves(
             failed.append(Rejected(build, (prepared.against,)))
             lacking.extend([prepared] if prepared.missing else [])
             continue
+        if reason := _bounded_alike(prepared, attempts):
+            failed.append(Rejected(build, (reason,)))
+            continue
         try:
             pins, prepared = resolve_and_repair(prepared, request, means)
         except UnsolvableError as err:
-            attempts.append(_Attempt(problem, _checked(err, problem)))
+            attempts.append(_attempt(err, prepared))
             failed.append(Rejected(build, (attempts[-1].reason,)))
         else:
             check_labels(pins, build)
@@ -126,10 +129,17 @@ def _resolved(
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A build that did not resolve."""
+    """A build that did not resolve.
+
+    Args:
+        problem: What was resolved.
+        error: Why it could not be.
+        bounds: Bounds of the matrix on packages that the reason names.
+    """
 
     problem: Problem
     error: UnsolvableError
+    bounds: tuple[MatrixBound, ...] = ()
 
     @property
     def is_conflict(self) -> bool:
@@ -142,7 +152,8 @@ class _Attempt:
             return f"{strip_credentials(self.problem.torch_index)} has no torch"
         if TORCH in self.error.lacking:
             return f"{strip_credentials(self.problem.torch_index)} does not have it"
-        return self.error.reason
+        added = (f"{item.requirement}: {item.reason}" for item in self.bounds)
+        return "; ".join((self.error.reason, *added))
 
     @property
     def foreign_bounds(self) -> dict[str, list[SpecifierSet]]:
@@ -155,19 +166,33 @@ class _Attempt:
         return found
 
 
-def _checked(err: UnsolvableError, problem: Problem) -> UnsolvableError:
-    """The error, if another torch build could make a difference.
+def _attempt(err: UnsolvableError, prepared: Prepared) -> _Attempt:
+    """The failure, if another torch build could make a difference.
 
     Raises:
         UnsolvableError: It could not.
         NetworkError: The index of everything else refuses access.
     """
+    problem = prepared.problem
     if err.refused and not is_same_index(err.refused, problem.torch_index):
         raise refusal_error(err.refused) from err
     words = {word.strip("`,;:()") for word in re.split(r"[\s=<>!~+\[]+", err.reason)}
-    if any(w.startswith("nvidia-") or canonicalize_name(w) in problem.family for w in words if w):
-        return err
+    named = {canonicalize_name(word) for word in words if word}
+    bounds = tuple(item for item in prepared.bounds if item.name in named)
+    # The resolver names the one that matters, unless it has merged several.
+    bounds = tuple(item for item in bounds if str(item.requirement) in err.reason) or bounds
+    if bounds or named & problem.family or any(word.startswith("nvidia-") for word in words):
+        return _Attempt(problem, err, bounds)
     raise err
+
+
+def _bounded_alike(prepared: Prepared, attempts: Iterable[_Attempt]) -> str:
+    """Why a build fails as an earlier one did: the same bounds of the matrix stood in the way."""
+    ours = {str(item.requirement) for item in prepared.bounds}
+    for attempt in attempts:
+        if attempt.bounds and {str(item.requirement) for item in attempt.bounds} <= ours:
+            return attempt.reason
+    return ""
 
 
 def _ruled_out(

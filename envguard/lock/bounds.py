@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from packaging.version import Version
 
 from envguard.lock.avoid import Avoid, avoided_by_breaks, avoided_by_table
 from envguard.lock.intervals import Interval, outside
+from envguard.matrix.lines import LineData
+from envguard.matrix.package_rows import Coverage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix
 
 _LOWEST = Version("0")
+_VERSION = re.compile(r'version = "([^"]+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class MatrixBound:
         source: Where that is known from.
         is_needed: Nothing works without it; False: given up where it leaves no solution.
         is_asked_for: The package has to be there; False: only if something asks for it.
+        otherwise: Other bounds that do as well, where this one leaves no solution.
     """
 
     requirement: Requirement
@@ -41,6 +46,7 @@ class MatrixBound:
     source: str
     is_needed: bool = True
     is_asked_for: bool = False
+    otherwise: tuple[MatrixBound, ...] = ()
 
     @property
     def name(self) -> str:
@@ -97,26 +103,29 @@ def _bound_package(
     admitted = [p for p in points if stated.contains(p, prereleases=True)]
     needed = [avoid for avoid in avoids if avoid.is_needed]
     wishes = [avoid for avoid in avoids if not avoid.is_needed]
-    room = _newest_room(needed, admitted)
-    if room is None:
+    rooms = _rooms(needed, admitted)
+    if not rooms:
         reasons = "; ".join(_reasons(needed, admitted))
         return Bounds(against=f"the request says {name}{stated}, but {reasons}")
-    better = _newest_room(avoids, admitted)
-    if better is None:
+    better = _rooms(avoids, admitted)
+    if not better:
         notes = tuple(f"{name}{stated}: {reason}" for reason in _reasons(wishes, admitted))
-        return Bounds(tuple(_strongest(name, needed, room)), notes=notes)
-    hard, soft = _strongest(name, needed, better), _strongest(name, wishes, better)
-    return Bounds((*hard, *soft))
+        return Bounds(tuple(_bounds_around(name, needed, rooms, matrix)), notes=notes)
+    hard = _bounds_around(name, needed, better, matrix)
+    return Bounds((*hard, *_bounds_around(name, wishes, better, matrix)))
 
 
-def _newest_room(avoids: Iterable[Avoid], admitted: Sequence[Version]) -> Interval | None:
-    """The newest stretch of releases without trouble in which the user's bounds leave some."""
+def _rooms(avoids: Iterable[Avoid], admitted: Sequence[Version]) -> list[Interval]:
+    """The stretches of releases without trouble in which the user's bounds leave some."""
     stretches = [stretch for avoid in avoids for stretch in avoid.versions]
     single = {stretch.low for stretch in stretches if stretch.is_point}
-    # One bad release is left out and parts nothing: what is older is as good as what is newer.
+    # One bad release is left out and parts nothing.
     rooms = outside(stretch for stretch in stretches if not stretch.is_point)
     open_ = [version for version in admitted if version not in single]
-    return next((room for room in rooms if any(room.contains(p) for p in open_)), None)
+    held = [room for room in rooms if any(room.contains(p) for p in open_)]
+    # The lowest version stands for whatever is older than all that is known: a last resort.
+    known = [room for room in held if any(room.contains(p) for p in open_ if p != _LOWEST)]
+    return known or held
 
 
 def _reasons(avoids: Iterable[Avoid], admitted: Sequence[Version]) -> tuple[str, ...]:
@@ -133,30 +142,54 @@ def _points(
     name: str, avoids: Iterable[Avoid], stated: SpecifierSet, matrix: Matrix
 ) -> tuple[Version, ...]:
     """Versions that stand for all others when stretches and bounds are compared."""
-    table = matrix.packages(name) if stated else None
     ends = {v for a in avoids for i in a.versions for v in (i.low, i.high) if v is not None}
     texts = (clause.version.removesuffix(".*") for clause in stated if clause.operator != "===")
-    known = {release.version for release in table.releases} if table else set()
+    known = _release_versions(name, matrix) if stated else ()
     return tuple({_LOWEST, *ends, *map(Version, texts), *known})
 
 
-def _strongest(name: str, avoids: Iterable[Avoid], room: Interval) -> Iterator[MatrixBound]:
-    """The reasons that bound the room most tightly at each end."""
+def _bounds_around(
+    name: str, avoids: Iterable[Avoid], rooms: Sequence[Interval], matrix: Matrix
+) -> Iterator[MatrixBound]:
+    """The reasons that bound the rooms most tightly at both ends, and what lies between rooms.
+
+    Where not every release is known, what lies between cannot be left out one by one: then only
+    the newest room is taken.
+    """
+    between = _release_versions(name, matrix) if len(rooms) > 1 else ()
+    oldest, newest = (rooms[-1] if between else rooms[0]), rooms[0]
+    hull = Interval(oldest.low, newest.high, oldest.has_low, newest.has_high)
     lower: tuple[Version, Avoid] | None = None
     upper: tuple[Version, Avoid] | None = None
     for avoid in avoids:
+        inside: list[Version] = []
         for bad in avoid.versions:
-            if bad.is_point:
-                if room.contains(bad.low or _LOWEST):
-                    yield _bound(name, f"!={bad.low}", avoid)
-            elif bad.high is not None and (room.low is not None and bad.high <= room.low):
+            if bad.high is not None and hull.low is not None and bad.high <= hull.low:
                 lower = max(lower or (bad.high, avoid), (bad.high, avoid), key=lambda p: p[0])
-            elif bad.low is not None and (room.high is not None and bad.low >= room.high):
+            elif bad.low is not None and hull.high is not None and bad.low >= hull.high:
                 upper = min(upper or (bad.low, avoid), (bad.low, avoid), key=lambda p: p[0])
+            elif bad.is_point and bad.low is not None:
+                inside.append(bad.low)
+            else:
+                inside.extend(v for v in between if bad.contains(v) and hull.contains(v))
+        if inside:
+            yield _bound(name, ",".join(f"!={version}" for version in sorted(inside)), avoid)
     if lower is not None:
         yield _bound(name, _edge(lower, is_lower=True), lower[1])
     if upper is not None:
         yield _bound(name, _edge(upper, is_lower=False), upper[1])
+
+
+def _release_versions(name: str, matrix: Matrix) -> tuple[Version, ...]:
+    """Every release of a package; empty where the table does not hold them all."""
+    table = matrix.packages(name)
+    if table is None or table.coverage is not Coverage.ALL:
+        return ()
+    data = table.document.data
+    if isinstance(data, LineData):  # decoding whole rows takes time
+        found = (_VERSION.search(line) for line in data.lines("release"))
+        return tuple(Version(match[1]) for match in found if match)
+    return tuple(release.version for release in table.releases)
 
 
 def _edge(end: tuple[Version, Avoid], *, is_lower: bool) -> str:

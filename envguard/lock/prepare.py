@@ -16,7 +16,7 @@ from envguard.matrix.package_rows import Scope
 from envguard.matrix.rows import TorchBuildRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Container, Iterable
 
     from packaging.specifiers import SpecifierSet
 
@@ -79,14 +79,26 @@ class Prepared:
     def without_wishes(self) -> Prepared:
         """The same with only those bounds without which nothing works."""
         given_up = [item for item in self.bounds if not item.is_needed]
-        texts = {str(item.requirement) for item in given_up}
-        kept = tuple(r for r in self.problem.constraints if str(r) not in texts)
-        return replace(
-            self,
-            problem=replace(self.problem, constraints=kept),
-            bounds=tuple(item for item in self.bounds if item.is_needed),
-            notes=(*self.notes, *(f"{i.requirement} is not kept: {i.reason}" for i in given_up)),
+        found = self._without(given_up)
+        notes = (f"{item.requirement} is not kept: {item.reason}" for item in given_up)
+        return replace(found, notes=(*found.notes, *notes))
+
+    def with_other_cures(self, names: Container[str]) -> Prepared:
+        """The same with the other cure wherever the first bounds one of some packages."""
+        others = [item for item in self.bounds if item.otherwise and item.name in names]
+        came = tuple(other for item in others for other in item.otherwise)
+        return self._without(others).with_bounds(Bounds(came), ())
+
+    def _without(self, gone: Collection[MatrixBound]) -> Prepared:
+        texts = {str(item.requirement) for item in gone}
+        asked = {str(item.requirement) for item in gone if item.is_asked_for}
+        problem = replace(
+            self.problem,
+            requirements=tuple(r for r in self.problem.requirements if str(r) not in asked),
+            constraints=tuple(r for r in self.problem.constraints if str(r) not in texts),
         )
+        bounds = tuple(item for item in self.bounds if item not in gone)
+        return replace(self, problem=problem, bounds=bounds)
 
 
 def prepare_build(

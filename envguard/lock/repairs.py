@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -83,10 +84,15 @@ def _holds(row: Break, facts: Mapping[str, Version], situation: Situation) -> bo
 
 
 def _cure(row: Break, versions: Mapping[str, Version], request: LockRequest) -> Bounds:
-    """The first of the cures that the user's own bounds leave open."""
-    for cure in (row.fix, row.alternative):
-        if cure and not cure.keys() & _NOT_PACKAGES and _is_open(cure, request):
-            return Bounds(tuple(_bound(name, cure[name], row, versions) for name in sorted(cure)))
+    """The first of the cures that the user's own bounds leave open, with the second at hand."""
+    cures = [
+        tuple(_bound(name, cure[name], row, versions) for name in sorted(cure))
+        for cure in (row.fix, row.alternative)
+        if cure and not cure.keys() & _NOT_PACKAGES and _is_open(cure, request)
+    ]
+    if cures:
+        (first, *further), others = cures[0], tuple(item for cure in cures[1:] for item in cure)
+        return Bounds((replace(first, otherwise=others), *further))
     involved = ", ".join(f"{name} {versions[name]}" for name in row.when if name in versions)
     if is_needed(row):
         return Bounds(against=f"{involved}: {row.title}")

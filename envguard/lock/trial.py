@@ -18,7 +18,7 @@ from envguard.lock.runner import Uv
 from envguard.matrix.loader import Matrix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from envguard.lock.pins import Pin
     from envguard.lock.prepare import Prepared
@@ -73,15 +73,32 @@ def resolve_and_repair(
 def _resolve_with_wishes(
     prepared: Prepared, request: LockRequest, means: Means
 ) -> tuple[tuple[Pin, ...], Prepared]:
-    """Resolve; give up bounds that are only wishes where they stand in the way."""
+    """Resolve; where there is no solution, with the other cures or without mere wishes."""
     try:
         return _resolve_either_way(prepared.problem, request, means), prepared
     except UnsolvableError as err:
-        wishes = {item.name for item in prepared.bounds if not item.is_needed}
-        if not any(re.search(rf"\b{re.escape(name)}\b", err.reason) for name in wishes):
-            raise
-        modest = prepared.without_wishes()
-        return _resolve_either_way(modest.problem, request, means), modest
+        last = err
+    names = {item.name for item in prepared.bounds if _is_named(item.name, last.reason)}
+    cured = prepared.with_other_cures(names)
+    tried = [prepared.problem]
+    for changed in (cured, _modest(prepared, names), _modest(cured, names)):
+        if changed.problem in tried:
+            continue
+        tried.append(changed.problem)
+        try:
+            return _resolve_either_way(changed.problem, request, means), changed
+        except UnsolvableError as err:
+            last = err
+    raise last
+
+
+def _modest(prepared: Prepared, names: Container[str]) -> Prepared:
+    is_wish = any(not item.is_needed and item.name in names for item in prepared.bounds)
+    return prepared.without_wishes() if is_wish else prepared
+
+
+def _is_named(name: str, reason: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", reason) is not None
 
 
 def _resolve_either_way(problem: Problem, request: LockRequest, means: Means) -> tuple[Pin, ...]:

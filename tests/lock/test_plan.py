@@ -119,6 +119,22 @@ def test_torch_follows_what_other_packages_need(
     assert wanted in reasons(plan)["2.13.0+cu126"]
 
 
+def test_torch_follows_what_the_matrix_asks_of_a_package_that_came_along(
+    index: LoopbackIndex, matrix: Matrix, uv: Uv
+) -> None:
+    """DeepSpeed below 0.14 cannot be imported beside torch 2.4 or newer, nor beside numpy 2."""
+    target = Target(LINUX, Version("3.11"))
+    request = replace(ask(index, "oldspeed", "deepspeed", machines=(v100(),)), target=target)
+    plan = plan_lock(request, matrix, uv)
+    assert plan.build.label == "2.3.1+cu121"
+    assert version(plan, "deepspeed") == "0.13.5"
+    said = reasons(plan)["2.14.1+cu126"]
+    assert "oldspeed depend on deepspeed<0.14" in said
+    assert [str(item.requirement) for item in plan.bounds if item.name == "numpy"] == ["numpy<2"]
+    assert version(plan, "numpy") == "1.26.4"
+    assert "deepspeed>=0.14.4: DeepSpeed imports a name that torch's elastic agent" in said
+
+
 def test_release_that_the_index_lacks_is_passed_over(
     index: LoopbackIndex, matrix: Matrix, uv: Uv
 ) -> None:

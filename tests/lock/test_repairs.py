@@ -53,6 +53,7 @@ def test_two_packages_that_do_not_go_together_are_parted(matrix: Matrix) -> None
     found = repairs(matrix, pins(deepspeed="0.14.0", numpy="2.1.0"), known=("deepspeed", "numpy"))
     assert [str(item.requirement) for item in found.items] == ["deepspeed>=0.14.4"]
     assert found.items[0].reason == "DeepSpeed imports numpy.BUFSIZE, which numpy 2 does not have"
+    assert [str(item.requirement) for item in found.items[0].otherwise] == ["numpy<2"]
 
 
 def test_the_other_cure_is_taken_where_the_user_pins_the_first(matrix: Matrix) -> None:

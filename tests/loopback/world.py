@@ -13,6 +13,7 @@ _PYTHONS = ("cp311", "cp312", "cp313")
 
 # torch, backends, torchvision, torchaudio, triton: some releases as they were published.
 _RELEASES = (
+    ("2.3.1", ("cu121",), "0.18.1", "2.3.1", "==2.3.1"),
     ("2.8.0", ("cu126", "cu128", "cu129"), "0.23.0", "2.8.0", "==3.4.0"),
     ("2.9.1", ("cu126", "cu128", "cu129", "cu130"), "0.24.1", "2.9.1", "==3.5.1"),
     ("2.10.0", ("cu126", "cu128", "cu129", "cu130"), "0.25.0", "2.10.0", "==3.6.0"),
@@ -21,7 +22,7 @@ _RELEASES = (
     ("2.14.1", ("cu126", "cu130", "cu132"), "0.29.1", "2.11.0", "~=3.8.0"),
     ("2.15.0", ("cu130", "cu132"), "0.29.2", "2.11.1", "~=3.9.0"),
 )
-_TRITONS = ("3.4.0", "3.5.1", "3.6.0", "3.7.1", "3.8.0", "3.9.0")
+_TRITONS = ("2.3.1", "3.4.0", "3.5.1", "3.6.0", "3.7.1", "3.8.0", "3.9.0")
 _CU12 = (
     "nvidia-cublas-cu12==12.6.4.1",
     "nvidia-cuda-runtime-cu12==12.6.77",
@@ -131,6 +132,8 @@ def default_pages() -> Pages:
         wheel("newglibc", "1.0", "py3-none-manylinux_2_17_x86_64"),
         wheel("fresh", "2.0", uploaded="2026-10-01T00:00:00Z"),
         wheel("fresh", "1.0", uploaded="2026-01-01T00:00:00Z"),
+        wheel("oldspeed", "1.0", requires=("deepspeed<0.14",)),
+        wheel("deepspeed", "0.13.5", requires=("torch", "numpy")),
         source("deepspeed", "0.19.8", ("torch>=2.0.0", "numpy", "psutil", "hjson")),
         source("flash-attn", "2.8.3", preamble="import torch_that_is_not_there"),
         source("needs-torch-to-build", "1.0", preamble="import torch_that_is_not_there"),
