@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,17 @@ _SMI = """#!/bin/sh
 echo "the real nvidia-smi was run" >> "$ENVGUARD_TRESPASS_FILE"
 exit 97
 """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def default_signals() -> None:
+    """Tests send signals: what a nohup above them ignores would be ignored by every child."""
+    for name in ("SIGHUP", "SIGTERM"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

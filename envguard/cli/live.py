@@ -18,6 +18,19 @@ def describes_this_machine(source: str | None, options: MachineOptions) -> bool:
     return source is None and not any(others)
 
 
+def is_machine_stated(options: MachineOptions) -> bool:
+    """Whether any option states a fact about this machine."""
+    own = (
+        options.driver,
+        options.cuda_driver,
+        options.nvcc,
+        options.glibc,
+        options.python_version,
+        options.ram,
+    )
+    return any(value is not None for value in own)
+
+
 @contextlib.contextmanager
 def begin_probe(
     python: str | None, source: str | None, options: MachineOptions
@@ -25,11 +38,16 @@ def begin_probe(
     """Begin to read this machine where it is the subject; yields None where it is not.
 
     Raises:
-        InputError: ``--python`` names no interpreter that can be inspected.
+        InputError: ``--python`` names no interpreter that can be inspected, or an option about
+            this machine cannot be read.
     """
     if not describes_this_machine(source, options):
         yield None
         return
+    if is_machine_stated(options):
+        from envguard.cli.subject import read_stated
+
+        read_stated(options)  # what cannot be read starts nothing
     from envguard.probe import PendingFacts, ProbeOptions
 
     with PendingFacts(python, ProbeOptions()) as pending:

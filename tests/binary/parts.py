@@ -41,7 +41,7 @@ class PartServer:
         self.folder, self.habit = folder, habit
         self.sent = 0
         handler = type("Handler", (_Handler,), {"owner": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server = _QuietServer(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
@@ -59,6 +59,11 @@ class PartServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _QuietServer(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """A client that hangs up before the end is what some tests do."""
 
 
 class _Handler(BaseHTTPRequestHandler):
