@@ -95,7 +95,8 @@ class Started:
     def end(self) -> None:
         """End it, if it was started, with everything that it started itself; it never will be."""
         self.is_over = True
-        if self.thread is not None:
+        # a signal can come between the making of the thread and its start
+        if self.thread is not None and self.thread.ident is not None:
             self.thread.join()
         if self.process is not None:
             _end_group(self.process)
