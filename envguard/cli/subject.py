@@ -114,7 +114,7 @@ def read_compiled(facts: Facts) -> Facts:
 
     location = environment.torch.location if environment.torch is not None else None
     compiled = read_environment(
-        tuple(_absolute(interpreter.sys_path)),
+        _package_folders(environment),
         Path(location) if location else None,
         os.environ,
         cache_folder(os.environ),
@@ -131,10 +131,10 @@ def _absolute(entries: Iterable[str]) -> Iterator[Path]:
 
 
 def _package_folders(environment: Environment) -> tuple[Path, ...]:
-    """The folders of ``sys.path`` that hold distributions, in its order."""
-    homes = {d.location for d in environment.distributions or () if d.location}
+    """The folders of ``sys.path`` that hold distributions, in its order: no standard library."""
+    homes = set(_absolute(d.location or "" for d in environment.distributions or ()))
     path = environment.interpreter.sys_path if environment.interpreter is not None else ()
-    return tuple(Path(entry) for entry in path if entry in homes)
+    return tuple(folder for folder in _absolute(path) if folder in homes)
 
 
 def check_gpu_names(stated: Stated, matrix: Matrix) -> None:
