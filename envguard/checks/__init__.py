@@ -147,6 +147,7 @@ CAUSE_ORDER: tuple[str, ...] = (
     "no-wheel-for-platform",
     "no-such-build",
     "no-wheel-for-python",
+    "contradicting-pins",
     "glibc-too-old",
     # A process that loads the wrong user-mode driver starts no CUDA, whatever the versions say.
     "libcuda-crash",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from envguard.checks.context import CheckOptions, origin_of, torch_evidence, torch_words
 from envguard.checks.installed import is_pinned_only, packages_of
 from envguard.checks.remedies import pins_of
-from envguard.facts.environment import Accelerator, BuildOrigin
+from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import OperatingSystem
@@ -219,7 +219,7 @@ def check_windows_build(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
     if row is None or row.has_windows_wheel or package.distribution.url is not None:
         return
     torch = facts.environment.torch if facts.environment else None
-    is_stated = torch is not None and torch.origin in {BuildOrigin.PIN, BuildOrigin.LOCKFILE}
+    is_stated = torch is not None and torch.is_to_install
     cuda = f"CUDA {torch.cuda} " if torch and torch.cuda else "CUDA "
     yield Finding(
         code="DSP007",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.facts.environment import Accelerator, BuildOrigin, Distribution, Manager
+from envguard.facts.environment import Accelerator, Distribution, Manager
 from envguard.facts.findings import Evidence
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.torch_label import label_of_url, label_of_version
@@ -140,7 +140,7 @@ def is_pinned_only(facts: Facts) -> bool:
         return True
     torch = environment.torch
     if torch is not None:
-        return torch.origin in {BuildOrigin.PIN, BuildOrigin.LOCKFILE}
+        return torch.is_to_install
     return environment.interpreter is None or environment.interpreter.executable is None
 
 

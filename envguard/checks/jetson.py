@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from envguard.matrix.rows import TorchBuildRow
 
 _BOARD = Platform(OperatingSystem.LINUX, "aarch64")
-_NOT_IMPORTED = frozenset({BuildOrigin.PIN, BuildOrigin.LOCKFILE, BuildOrigin.METADATA})
 
 
 def _is_server_build(torch: TorchBuild) -> bool:
@@ -31,7 +30,8 @@ def _is_server_build(torch: TorchBuild) -> bool:
     local = torch.version.local
     if local is not None:
         return local.startswith("cu")
-    return torch.origin in _NOT_IMPORTED and torch.index_url is None
+    is_imported = not torch.is_to_install and torch.origin is not BuildOrigin.METADATA
+    return not is_imported and torch.index_url is None
 
 
 def check_jetson_build(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:

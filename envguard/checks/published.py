@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.checks.context import CheckOptions, torch_evidence, torch_words
-from envguard.facts.environment import BuildOrigin
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import OperatingSystem
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import TorchBuildRow, TorchRelease
 
-# What is installed runs, or fails for other reasons; only what is to be installed needs a wheel.
-_TO_INSTALL = frozenset({BuildOrigin.PIN, BuildOrigin.LOCKFILE})
-
 
 def _pinned(facts: Facts, matrix: Matrix) -> tuple[TorchBuild, TorchRelease] | None:
-    """A torch to be installed, of a release that the tables know."""
+    """A torch to be installed, of a release that the tables know.
+
+    What is installed runs, or fails for other reasons; it needs no wheel.
+    """
     torch = facts.environment.torch if facts.environment else None
-    if torch is None or torch.version is None or torch.origin not in _TO_INSTALL:
+    if torch is None or torch.version is None or not torch.is_to_install:
         return None
     release = matrix.torch.release(torch.version)
     return (torch, release) if release is not None else None

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 from envguard.checks.context import CheckOptions, gpu_words, torch_evidence, torch_words
 from envguard.checks.cpu_build import cpu_build_finding
-from envguard.facts.environment import Accelerator
+from envguard.facts.environment import Accelerator, BuildOrigin
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
-from envguard.matrix.complete import possible_platforms
+from envguard.matrix.complete import possible_platforms, requirers_of_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from envguard.facts.environment import TorchBuild
+    from packaging.version import Version
+
+    from envguard.facts.environment import Environment, TorchBuild
     from envguard.facts.facts import Facts
     from envguard.facts.gaps import Gap
     from envguard.matrix.loader import Matrix
@@ -26,7 +28,11 @@ def check_torch_present(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
     One that could not be read is another matter: what it holds is not known.
     """
     environment = facts.environment
-    if environment is None or environment.torch is not None:
+    if environment is None:
+        return
+    if environment.torch is not None:
+        if environment.torch.origin is BuildOrigin.REQUIRED:
+            yield _brought_along(environment, environment.torch, matrix)
         return
     unread = next((gap for gap in facts.gaps if _is_unread(gap)), None)
     if unread is not None:
@@ -37,16 +43,55 @@ def check_torch_present(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
     gap = facts.gap("environment.torch")
     if gap is not None and gap.reason is not GapReason.ABSENT:
         return  # a torch that is there and broken is something to judge
+    wanted = dict(requirers_of_torch(environment, matrix)) if environment.is_open else {}
+    if len({version.public for version in wanted.values()}) > 1:
+        yield _contradicting(wanted)
+        return
     where = environment.document or (
         environment.interpreter.executable if environment.interpreter else None
     )
+    absent = "is not among the pins" if environment.is_open else "is not installed"
     yield Finding(
         code="WHL001",
         cause="nothing-to-judge",
         status=Status.OK,
-        title="torch is not installed: there is nothing to judge",
+        title=f"torch {absent}: there is nothing to judge",
         detail=f"looked at {where}" if where else "",
         package="torch",
+    )
+
+
+def _brought_along(environment: Environment, torch: TorchBuild, matrix: Matrix) -> Finding:
+    requirers = ", ".join(dict(requirers_of_torch(environment, matrix)))
+    return Finding(
+        code="WHL012",
+        cause="torch-required-by-pins",
+        status=Status.OK,
+        title=f"{torch_words(torch)} is judged: {requirers} brings it along",
+        detail="The pins name no torch. One that is there already and is kept (--no-deps) has to "
+        "be stated.",
+        package="torch",
+        evidence=torch_evidence(torch),
+    )
+
+
+def _contradicting(wanted: Mapping[str, Version]) -> Finding:
+    listed = ", ".join(f"{words} requires torch {version}" for words, version in wanted.items())
+    return Finding(
+        code="WHL013",
+        cause="contradicting-pins",
+        status=Status.FAIL,
+        title="no torch satisfies all pins",
+        detail=f"{listed}. An installer refuses them together; forced, all but one of them are "
+        "beside a torch that they were not compiled against.",
+        package="torch",
+        evidence=tuple(
+            Evidence(f"{words.split()[0]}.requires.torch", str(version), "metadata")
+            for words, version in wanted.items()
+        ),
+        remedy=Remedy(
+            "pin companions that were released for one torch; `envguard lock` chooses them"
+        ),
     )
 
 

@@ -108,6 +108,7 @@ class BuildOrigin(Enum):
     METADATA = "metadata"
     PIN = "pin"
     LOCKFILE = "lockfile"
+    REQUIRED = "required by a pin"
     REPORT = "report"
 
 
@@ -138,6 +139,11 @@ class TorchBuild:
     index_url: str | None = None
 
     @property
+    def is_to_install(self) -> bool:
+        """It is stated or follows from what is stated; nothing was installed or imported."""
+        return self.origin in {BuildOrigin.PIN, BuildOrigin.LOCKFILE, BuildOrigin.REQUIRED}
+
+    @property
     def backend(self) -> Backend | None:
         """``cu128`` or ``cpu``; None when not known or another vendor's."""
         if self.accelerator is Accelerator.CPU:
@@ -158,6 +164,7 @@ class Environment:
         manager: The package manager that the subject uses.
         document: Path of the lockfile or requirements file that states the pins.
         lock: What envguard wrote into the lockfile, where it made it.
+        is_open: Only a part is stated: an installer brings along what it requires.
     """
 
     interpreter: Interpreter | None = None
@@ -166,6 +173,7 @@ class Environment:
     manager: Manager | None = None
     document: str | None = None
     lock: LockRecord | None = None
+    is_open: bool = False
 
     def distribution(self, name: str) -> Distribution | None:
         """The distribution with this normalised name that imports would take, or None."""

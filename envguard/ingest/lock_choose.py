@@ -60,6 +60,7 @@ def choose_entries(
         manager=locked.manager,
         document=name,
         lock=locked.record,
+        is_open=locked.is_open,
     )
     return environment, (*gaps, *torch_gaps)
 

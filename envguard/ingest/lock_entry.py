@@ -149,6 +149,7 @@ class Locked:
         requires_python: Specifier text, or empty.
         record: What envguard wrote into it.
         gaps: What the reader had to leave out.
+        is_open: It need not list everything: an installer adds what its entries require.
     """
 
     manager: Manager
@@ -158,6 +159,7 @@ class Locked:
     requires_python: str = ""
     record: LockRecord | None = None
     gaps: tuple[Gap, ...] = field(default_factory=tuple)
+    is_open: bool = False
 
 
 def check_counts(entries: Iterable[Entry], name: str) -> None:

@@ -97,6 +97,7 @@ def parse_requirements(text: str, name: str, read: Read | None = None) -> Locked
         entries=entries,
         select=select,
         gaps=(*found.gaps, *(_open_gap(line) for line in lines if _is_open(line))),
+        is_open=True,
     )
 
 

@@ -88,11 +88,11 @@ def torch_of_pin(pin: Distribution, origin: BuildOrigin) -> TorchBuild:
 def environment_of_pins(
     pins: Sequence[Distribution], origin: BuildOrigin = BuildOrigin.PIN
 ) -> Environment:
-    """An environment that holds exactly these distributions, sorted by name."""
+    """An environment that holds these distributions, sorted by name, and what they require."""
     ordered = tuple(sorted(pins, key=lambda pin: pin.name))
     torch = next((pin for pin in ordered if pin.name == "torch"), None)
     build = torch_of_pin(torch, origin) if torch is not None else None
-    return Environment(distributions=ordered, torch=build)
+    return Environment(distributions=ordered, torch=build, is_open=True)
 
 
 def add_pins(environment: Environment | None, words: Sequence[str]) -> Environment:

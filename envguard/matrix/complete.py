@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envguard.facts.environment import Accelerator, BuildOrigin
+from packaging.version import Version
+
+from envguard.facts.environment import Accelerator, BuildOrigin, TorchBuild
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import OperatingSystem, Platform, Reading
+from envguard.facts.torch_label import label_of_version
 
 if TYPE_CHECKING:
-    from envguard.facts.environment import Environment, TorchBuild
+    from collections.abc import Iterator
+
+    from envguard.facts.environment import Environment
     from envguard.facts.facts import Facts
     from envguard.facts.machine import Gpu, Machine
     from envguard.facts.versions import Backend, ComputeCapability
@@ -30,6 +35,8 @@ def complete_facts(facts: Facts, matrix: Matrix) -> Facts:
     """
     machine, gaps = complete_machine(facts.machine, matrix)
     environment = facts.environment
+    if environment is not None and environment.torch is None and environment.is_open:
+        environment = replace(environment, torch=_required_torch(environment, matrix))
     if environment is not None and environment.torch is not None:
         platforms = possible_platforms(machine)
         environment = _complete_torch(environment, environment.torch, platforms, matrix)
@@ -94,6 +101,38 @@ def possible_platforms(machine: Machine) -> tuple[Platform, ...]:
     if machine.host.is_wsl or machine.host.glibc or (version and len(version.release) > 2):
         return linux
     return (*linux, Platform(OperatingSystem.WINDOWS, "x86_64"))
+
+
+def requirers_of_torch(environment: Environment, matrix: Matrix) -> Iterator[tuple[str, Version]]:
+    """The pins whose own metadata require exactly one torch, and which.
+
+    Yields:
+        The pin's words (``torchvision 0.21.0``), and the torch version; with the pin's label,
+        which says from which of the PyTorch indexes both are taken.
+    """
+    for found in environment.distributions or ():
+        table = matrix.packages(found.name) if found.name in matrix.package_names else None
+        row = table.release(found.version) if table and found.version else None
+        clauses = tuple(row.requires.get("torch") or ()) if row else ()
+        if found.version is None or len(clauses) != 1 or clauses[0].operator != "==":
+            continue
+        if clauses[0].version.endswith(".*"):
+            continue
+        torch, local = Version(clauses[0].version), found.version.local
+        if local is not None and torch.local is None:
+            torch = Version(f"{torch}+{local}")
+        yield f"{found.name} {found.version}", torch
+
+
+def _required_torch(environment: Environment, matrix: Matrix) -> TorchBuild | None:
+    """The torch that an installer would bring along, where the pins leave no choice."""
+    versions = {version for _, version in requirers_of_torch(environment, matrix)}
+    labelled = {version for version in versions if version.local is not None}
+    if len({Version(version.public) for version in versions}) != 1 or len(labelled) > 1:
+        return None
+    version = (labelled or versions).pop()
+    label = label_of_version(version)
+    return TorchBuild(version, label.accelerator, label.cuda, BuildOrigin.REQUIRED)
 
 
 def _complete_torch(

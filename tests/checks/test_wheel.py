@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from envguard.checks.wheel import check_accelerator, check_torch_present
 from envguard.facts.environment import BuildOrigin, Environment, TorchBuild
 from envguard.facts.gaps import Gap, GapReason
-from tests.checks.sample import H100, LINUX, environment, facts, machine, run, said, torch_build
+from envguard.ingest.pins import add_pins
+from envguard.matrix.complete import complete_facts
+from tests.checks.sample import (
+    H100,
+    LINUX,
+    environment,
+    facts,
+    machine,
+    run,
+    said,
+    tables,
+    torch_build,
+)
+
+if TYPE_CHECKING:
+    from envguard.facts.facts import Facts
 
 
 def pinned(version: str) -> Environment:
@@ -93,3 +109,60 @@ def test_without_a_platform_what_each_gets_from_pypi_is_said() -> None:
     assert finding.remedy is not None
     assert finding.remedy.text == "state the platform: --platform linux-x86_64"
     assert base.host.platform == LINUX
+
+
+def completed(*pins: str) -> Facts:
+    return complete_facts(facts(env=add_pins(None, pins)), tables())
+
+
+@pytest.mark.parametrize(
+    ("pins", "version", "cuda"),
+    [
+        (("torchvision==0.21.0",), "2.6.0", "12.4"),  # PyPI's default build
+        (("torchvision==0.21.0+cu118", "torchaudio==2.6.0"), "2.6.0+cu118", "11.8"),
+        (("vllm==0.8.5",), "2.6.0", "12.4"),
+    ],
+)
+def test_a_pin_that_requires_one_torch_brings_it_along(
+    pins: tuple[str, ...], version: str, cuda: str
+) -> None:
+    found = completed(*pins)
+    torch = found.environment.torch if found.environment else None
+    assert torch is not None
+    assert (str(torch.version), str(torch.cuda), torch.origin) == (
+        version,
+        cuda,
+        BuildOrigin.REQUIRED,
+    )
+    assert said(check_torch_present, found) == [("WHL012", "torch-required-by-pins", "ok")]
+
+
+@pytest.mark.parametrize(
+    "pins", [("deepspeed==0.17.2",), ("torchvision==99.0",), ("peft==0.17.0",)]
+)
+def test_pins_that_leave_torch_open_bring_none_that_is_known(pins: tuple[str, ...]) -> None:
+    (finding,) = run(check_torch_present, completed(*pins))
+    assert (finding.code, finding.status.value) == ("WHL001", "ok")
+    assert finding.title == "torch is not among the pins: there is nothing to judge"
+
+
+@pytest.mark.parametrize(
+    "pins",
+    [
+        ("torchvision==0.21.0", "torchaudio==2.8.0"),
+        ("torchvision==0.21.0+cu124", "vllm==0.10.0", "xformers==0.0.28.post3"),
+    ],
+)
+def test_pins_that_require_different_torches_fit_no_installation(pins: tuple[str, ...]) -> None:
+    (finding,) = run(check_torch_present, completed(*pins))
+    assert (finding.code, finding.status.value) == ("WHL013", "fail")
+    assert len(finding.evidence) == len(pins)
+
+
+def test_what_is_installed_brings_nothing_along() -> None:
+    """An environment that was read lists everything: its torch is missing."""
+    read = replace(add_pins(None, ["torchvision==0.21.0"]), is_open=False)
+    found = complete_facts(facts(env=read), tables())
+    assert found.environment is not None
+    assert found.environment.torch is None
+    assert said(check_torch_present, found) == [("WHL001", "nothing-to-judge", "ok")]
