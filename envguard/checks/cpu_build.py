@@ -11,12 +11,14 @@ from envguard.checks.context import (
     torch_evidence,
     torch_words,
 )
+from envguard.checks.jetson import JETSON_REMEDY
 from envguard.checks.presence import has_driver
 from envguard.checks.remedies import install_remedy
 from envguard.facts.environment import Manager
 from envguard.facts.findings import Evidence, Finding, Remedy, Source, Status
 from envguard.facts.versions import CPU, Backend
 from envguard.matrix.complete import possible_platforms
+from envguard.matrix.fit import needs_own_code
 
 if TYPE_CHECKING:
     from envguard.facts.environment import TorchBuild
@@ -36,6 +38,8 @@ def cpu_build_finding(
         options: What the user insists on.
     """
     beside = _beside(facts, options)
+    if beside and (board := _board(facts)):
+        return _not_for_board(facts, torch, board)
     if beside:
         return _wasted(facts, matrix, torch, beside)
     better = _missed_backend(facts, matrix, torch) if facts.machine.gpus is None else None
@@ -70,6 +74,30 @@ def _beside(facts: Facts, options: CheckOptions) -> str:
     return "where a GPU is required" if options.require_gpu else ""
 
 
+def _board(facts: Facts) -> str:
+    """The Jetson that the machine is, whose torch comes from NVIDIA only; empty for another."""
+    gpus = facts.machine.selected_gpus
+    own = [g for g in gpus if g.capability is not None and needs_own_code(g.capability)]
+    if own and len(own) == len(gpus):
+        return own[0].name or f"a Jetson of compute capability {own[0].capability}"
+    return facts.machine.host.jetson or "" if not gpus else ""
+
+
+def _not_for_board(facts: Facts, torch: TorchBuild, board: str) -> Finding:
+    return Finding(
+        code="GPU006",
+        cause="jetson-needs-l4t-build",
+        status=Status.FAIL,
+        title=f"{torch_words(torch)} is a CPU build on {board}",
+        detail=f"It never uses a GPU{_why(torch)}, and a CUDA build for ARM servers has no code "
+        "for this board's.",
+        gpus=tuple(gpu.index for gpu in facts.machine.selected_gpus),
+        package="torch",
+        evidence=torch_evidence(torch),
+        remedy=JETSON_REMEDY,
+    )
+
+
 def _wasted(facts: Facts, matrix: Matrix, torch: TorchBuild, beside: str) -> Finding:
     chosen = facts.machine.variable("UV_TORCH_BACKEND")
     by_uv = chosen == "auto" and torch.version is not None and torch.version.local == "cpu"
@@ -85,21 +113,15 @@ def _wasted(facts: Facts, matrix: Matrix, torch: TorchBuild, beside: str) -> Fin
         gpus=tuple(gpu.index for gpu in facts.machine.selected_gpus),
         package="torch",
         evidence=(*torch_evidence(torch), *driver_evidence(facts), *_chosen(chosen)),
-        remedy=_remedy(facts, by_uv=by_uv),
+        remedy=Remedy("name the backend: uv pip install --torch-backend cu128 ...")
+        if by_uv
+        else None,
         source=matrix.machines.source("uv-auto") if by_uv else _row_source(facts, matrix, torch),
     )
 
 
 def _chosen(value: str | None) -> tuple[Evidence, ...]:
     return (Evidence("variables.UV_TORCH_BACKEND", value, "environment"),) if value else ()
-
-
-def _remedy(facts: Facts, *, by_uv: bool) -> Remedy | None:
-    if by_uv:
-        return Remedy("name the backend: uv pip install --torch-backend cu128 ...")
-    if facts.machine.host.jetson:
-        return Remedy("install torch from NVIDIA's index for this JetPack release")
-    return None
 
 
 def _row_source(facts: Facts, matrix: Matrix, torch: TorchBuild) -> Source | None:

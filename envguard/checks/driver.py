@@ -12,8 +12,11 @@ from envguard.checks.context import (
     driver_evidence,
     gpu_evidence,
     gpu_words,
+    reading_evidence,
+    readings_of,
     torch_evidence,
     torch_words,
+    word_of,
 )
 from envguard.checks.presence import has_driver
 from envguard.facts.findings import Finding, Remedy, Status
@@ -95,6 +98,9 @@ def check_driver_serves_cuda(
         return  # no-gpu-visible speaks of it
     fit = grade_driver(machine.driver, machine.host, cuda, matrix.drivers)
     evidence = (*torch_evidence(torch), *driver_evidence(facts))
+    if fit.grade in {DriverGrade.NO, DriverGrade.UNKNOWN} and _has_started(facts):
+        yield _started(facts, torch, cuda, fit)
+        return
     match fit.grade:
         case DriverGrade.EXACT:
             yield Finding(
@@ -113,6 +119,38 @@ def check_driver_serves_cuda(
             yield _too_old(facts, torch, cuda, fit, _api_of(machine, matrix))
         case DriverGrade.UNKNOWN:
             yield from _unknown_driver(facts, torch, cuda, fit)
+
+
+_STARTED = "torch.cuda.is_available"
+
+
+def _has_started(facts: Facts) -> bool:
+    """Torch itself has started CUDA there, so the driver serves it, whatever its version says."""
+    return word_of(facts, _STARTED) == "True"
+
+
+def _started(facts: Facts, torch: TorchBuild, cuda: CudaVersion, fit: DriverFit) -> Finding:
+    is_older = fit.grade is DriverGrade.NO
+    title = "torch.cuda.is_available() was True: the driver serves it"
+    detail = f"What its version is, and so whether all of CUDA {cuda} works on it, is not stated."
+    if is_older:
+        title = f"torch starts CUDA {cuda} although {_driver_text(facts)} is too old for it"
+        detail = "torch.cuda.is_available() was True, so another libcuda than the driver's own is "
+        detail += "loaded: a cuda-compat package, as images bring it along, does that."
+    return Finding(
+        code="DRV007" if is_older else "DRV000",
+        cause="forward-compat-libcuda" if is_older else "driver-serves-cuda",
+        status=Status.WARN if is_older else Status.OK,
+        title=title,
+        detail=detail,
+        package="torch",
+        evidence=(
+            *torch_evidence(torch),
+            *driver_evidence(facts),
+            *reading_evidence(readings_of(facts, _STARTED)),
+        ),
+        source=fit.source,
+    )
 
 
 def _forward_compat(

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.facts.facts import Facts
-    from envguard.facts.machine import Gpu
-    from envguard.facts.versions import ComputeCapability
+    from envguard.facts.machine import Gpu, Platform
+    from envguard.facts.versions import Backend, ComputeCapability
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import TorchBuildRow
 
@@ -66,14 +66,28 @@ def _codes_of(facts: Facts, matrix: Matrix) -> tuple[_Code, ...]:
     nothing = _Code(torch, torch.cuda, None, False, False, "matrix", None)
     if torch.backend is None or torch.version is None:
         return (nothing,)
-    # A nightly has no row of its own: the release that it led to tells what it likely holds.
-    version = Version(torch.version.base_version)
     rows = [
         row
         for platform in possible_platforms(facts.machine)
-        if (row := matrix.torch.build(version, torch.backend, platform)) is not None
+        if (row := _row_of(torch.version, torch.backend, platform, matrix)) is not None
     ]
     return tuple(_code_of_row(torch, torch.cuda, row) for row in rows) or (nothing,)
+
+
+def _row_of(
+    version: Version, backend: Backend, platform: Platform, matrix: Matrix
+) -> TorchBuildRow | None:
+    """The row of a build.
+
+    A nightly has none of its own: the release that it led to tells what it likely holds, and
+    where that has no build for this CUDA any more, the last release before it that had one.
+    """
+    row = matrix.torch.build(Version(version.base_version), backend, platform)
+    if row is not None or not version.is_devrelease:
+        return row
+    older = (r.version for r in matrix.torch.releases if r.version < version)
+    rows = (matrix.torch.build(v, backend, platform) for v in sorted(older, reverse=True))
+    return next((row for row in rows if row is not None), None)
 
 
 def _code_of_row(torch: TorchBuild, cuda: CudaVersion, row: TorchBuildRow) -> _Code:
@@ -103,7 +117,12 @@ def check_code_for_gpus(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
     for grade, pairs in fits.items():
         found = _finding_of(facts, codes, grade, pairs, some_run=some_run)
         if all(_is_too_old(gpu, oldest) for gpu, _ in pairs):
-            found = _certain(found, cuda, oldest)
+            found = _certain(found, f"CUDA {cuda} makes code from {oldest} on.")
+        elif grade is CodeGrade.NONE and not is_read:
+            firsts = [_first_cuda(gpu, matrix) for gpu, _ in pairs]
+            first = min((version for version in firsts if version is not None), default=None)
+            if first is not None and None not in firsts and cuda < first:
+                found = _certain(found, f"CUDA {first} is the first that makes code for it.")
         yield found
 
 
@@ -112,9 +131,24 @@ def _is_too_old(gpu: Gpu, oldest: ComputeCapability | None) -> bool:
     return oldest is not None and gpu.capability is not None and gpu.capability < oldest
 
 
-def _certain(found: Finding, cuda: CudaVersion, oldest: ComputeCapability | None) -> Finding:
-    detail = f"{found.detail} CUDA {cuda} makes code for compute capability {oldest} and newer."
-    return replace(found, status=Status.FAIL, detail=detail)
+def _first_cuda(gpu: Gpu, matrix: Matrix) -> CudaVersion | None:
+    """The oldest CUDA that makes machine code which the GPU runs; None when not recorded.
+
+    That is code for its own generation, or for an older one of the same major capability.
+    """
+    capability = gpu.capability
+    if capability is None:
+        return None
+    kin = [
+        generation.first_cuda
+        for generation in matrix.drivers.generations
+        if generation.last.major == capability.major and generation.first <= capability
+    ]
+    return None if None in kin else min(filter(None, kin), default=None)
+
+
+def _certain(found: Finding, reason: str) -> Finding:
+    return replace(found, status=Status.FAIL, detail=f"{found.detail} {reason}")
 
 
 def _agreed_fit(codes: tuple[_Code, ...], gpu: Gpu, can_jit: bool | None) -> CodeFit:
@@ -217,8 +251,9 @@ def _missing(
     some_run: bool,
 ) -> Finding:
     number, cause = _missing_cause(code, gpus[0], some_run=some_run)
-    listed = " ".join(str(target) for target in code.targets or ()) or "code that is not recorded"
-    detail = f"The build holds {listed}; compute capability {gpus[0].capability} needs other code."
+    listed = " ".join(str(target) for target in code.targets or ())
+    detail = f"Compute capability {gpus[0].capability} needs other code"
+    detail += f" than the build holds ({listed})." if listed else "."
     if grade is CodeGrade.JIT_BLOCKED:
         detail = (
             f"Of {listed} only the PTX would serve compute capability {gpus[0].capability}, and "

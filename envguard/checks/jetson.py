@@ -61,7 +61,7 @@ def _evidence(torch: TorchBuild, board: str) -> tuple[Evidence, ...]:
     return (*torch_evidence(torch), Evidence("host.jetson", board, "device-tree"))
 
 
-_REMEDY = Remedy(
+JETSON_REMEDY = Remedy(
     "install torch from NVIDIA's index for this JetPack release; builds for CUDA 13.2 and later "
     "run on Jetson Orin as they are"
 )
@@ -77,7 +77,7 @@ def _missing(torch: TorchBuild, board: str, capability: str, source: Source) -> 
         "fails with 'no kernel image is available'.",
         package="torch",
         evidence=_evidence(torch, board),
-        remedy=_REMEDY,
+        remedy=JETSON_REMEDY,
         source=source,
     )
 
@@ -91,5 +91,5 @@ def _unknown(torch: TorchBuild, board: str, why: str) -> Finding:
         detail=f"It is a build for ARM servers; {why}.",
         package="torch",
         evidence=_evidence(torch, board),
-        remedy=Remedy(f"state --compute-capability; or {_REMEDY.text}"),
+        remedy=Remedy(f"state --compute-capability; or {JETSON_REMEDY.text}"),
     )

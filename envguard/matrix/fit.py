@@ -165,6 +165,11 @@ def _device(capability: ComputeCapability) -> ComputeCapability:
     return capability
 
 
+def needs_own_code(capability: ComputeCapability) -> bool:
+    """Whether a GPU is part of a Jetson before Thor, for which servers' builds hold no code."""
+    return capability in _INTEGRATED and capability < ComputeCapability(10, 1)
+
+
 def cubin_runs(
     target: CodeTarget, capability: ComputeCapability, runtime: CudaVersion | None
 ) -> bool:

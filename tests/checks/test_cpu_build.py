@@ -12,6 +12,7 @@ from tests.checks.sample import (
     distribution,
     environment,
     facts,
+    gpu,
     machine,
     pinned,
     run,
@@ -20,6 +21,7 @@ from tests.checks.sample import (
 )
 
 CPU = environment(torch_build("2.9.1+cpu"))
+NO_L4T = ("GPU006", "jetson-needs-l4t-build", "fail")
 SELECTED = ("WHL002", "cpu-wheel-selected", "fail")
 
 
@@ -59,9 +61,26 @@ def test_a_jetson_has_a_gpu() -> None:
     on = unknown("linux-aarch64")
     on = replace(on, host=replace(on.host, jetson="NVIDIA Jetson AGX Orin"))
     (finding,) = run(check_accelerator, facts(on, CPU))
-    assert (finding.code, finding.cause, finding.status.value) == SELECTED
+    assert (finding.code, finding.cause, finding.status.value) == NO_L4T
     assert finding.remedy is not None
-    assert finding.remedy.text == "install torch from NVIDIA's index for this JetPack release"
+    assert finding.remedy.text.startswith("install torch from NVIDIA's index for this JetPack")
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "expected"),
+    [
+        ("Jetson Xavier NX", "7.2", NO_L4T),
+        ("Jetson AGX Orin", "8.7", NO_L4T),
+        ("Jetson AGX Thor", "11.0", SELECTED),  # builds for ARM servers hold code for it
+        ("NVIDIA GH200 480GB", "9.0", SELECTED),
+    ],
+)
+def test_a_board_that_is_only_stated_as_a_gpu(
+    name: str, capability: str, expected: tuple[str, str, str]
+) -> None:
+    on = replace(unknown("linux-aarch64"), gpus=(gpu(name, capability),))
+    (finding,) = run(check_accelerator, facts(on, CPU))
+    assert (finding.code, finding.cause, finding.status.value) == expected
 
 
 @pytest.mark.parametrize("platform", ["linux-aarch64", "windows-x86_64"])
