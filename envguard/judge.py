@@ -94,7 +94,8 @@ def _asks_for_build(facts: Facts, findings: tuple[Finding, ...]) -> bool:
 
 
 def _is_curable(finding: Finding) -> bool:
-    return finding.status is Status.FAIL and finding.cause in _CURED_BY_ANOTHER_BUILD
+    is_torch = finding.package in {None, "torch"}
+    return is_torch and finding.status is Status.FAIL and finding.cause in _CURED_BY_ANOTHER_BUILD
 
 
 def _nearest_build(facts: Facts, matrix: Matrix, options: CheckOptions) -> Candidate | None:

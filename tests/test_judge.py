@@ -100,3 +100,17 @@ def test_wheels_of_macos_are_named_without_a_label() -> None:
     assert report.recommended is not None
     assert report.recommended.command[:4] == ("python", "-m", "pip", "install")
     assert all("+" not in word for word in report.recommended.command)
+
+
+def test_another_torch_is_no_cure_for_a_package_that_needs_a_newer_gpu() -> None:
+    report = judged(
+        ("torch==2.8.0+cu128", "flash-attn==2.8.3"),
+        gpu=["Tesla T4"],
+        driver="580.65.06",
+        platform="linux-x86_64",
+    )
+    assert report.root_cause == "arch-missing-old-gpu"
+    assert report.recommended is None
+    remedy = failing(report).remedy
+    assert remedy is not None
+    assert remedy.text == "do without flash-attn on this GPU"

@@ -109,7 +109,7 @@ def _too_old_gpu(
         status = Status.WARN if firm else Status.SKIP
     return Finding(
         code="PKG005",
-        cause="package-gpu-too-old",
+        cause="package-gpu-too-old" if is_feature else "arch-missing-old-gpu",
         status=status,
         title=f"{package.words} needs compute capability {row.capability} for {row.feature}",
         detail=f"{gpu_words(old)}: it raises there."
