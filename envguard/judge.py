@@ -37,7 +37,7 @@ _CURED_BY_ANOTHER_BUILD = frozenset(
         "mixed-gpus-arch",
         "cpu-wheel-selected",
         "glibc-too-old",
-        "no-such-build",
+        "resolver-local-version",
         "no-wheel-for-platform",
         "no-wheel-for-python",
         "other-accelerator",

@@ -145,7 +145,7 @@ CAUSE_ORDER: tuple[str, ...] = (
     "lock-for-other-platform",
     "lock-for-other-python",
     "no-wheel-for-platform",
-    "no-such-build",
+    "resolver-local-version",
     "no-wheel-for-python",
     "contradicting-pins",
     "glibc-too-old",

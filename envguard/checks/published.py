@@ -85,7 +85,7 @@ def _no_backend(
     is_firm = all(build.is_verified for build in builds)
     return Finding(
         code="WHL008",
-        cause="no-such-build",
+        cause="resolver-local-version",
         status=Status.FAIL if is_firm else Status.WARN,
         title=f"{torch_words(torch)} does not exist for {platform}",
         detail=f"torch {release.version} is published there as {listed}.",
