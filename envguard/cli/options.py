@@ -143,6 +143,13 @@ class OutputOptions:
         bool, typer.Option("--no-color", help="No colour.", rich_help_panel=_OUTPUT)
     ] = False
 
+    def __post_init__(self) -> None:
+        if self.nagios and self.format is not Format.TEXT:
+            raise InputError(
+                f"--nagios and --format {self.format.value} exclude each other",
+                hint="a monitor reads one line; run once more for the report",
+            )
+
 
 def is_exact_fit(text: str) -> bool:
     """Whether ``--driver-fit`` asks for the exact grade.

@@ -180,7 +180,9 @@ def test_build_that_is_not_judged_is_said_to_be_so(capsys: pytest.CaptureFixture
     assert "WHL003 torch 2.9.0+rocm6.4 is a build for AMD GPUs (ROCm)" in out
 
 
-@pytest.mark.parametrize("words", [["--driver", "x"], ["torch>=2"], ["--bogus"]])
+@pytest.mark.parametrize(
+    "words", [["--driver", "x"], ["torch>=2"], ["--bogus"], ["--format", "json"]]
+)
 def test_wrong_usage_is_unknown_to_a_monitor(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -134,7 +134,12 @@ def test_a_code_is_found_by_its_text_and_a_cause_by_its_slug(table: CodeTable) -
     assert row.family == "GPU"
     assert row.provenance.source.url.startswith("https://docs.nvidia.com/")
     assert cause is not None
-    assert [found.code for found in table.carrying(cause.slug)] == ["CRS002", "GPU001", "PKG005", "SMK001"]
+    assert [found.code for found in table.carrying(cause.slug)] == [
+        "CRS002",
+        "GPU001",
+        "PKG005",
+        "SMK001",
+    ]
     assert table.code("GPU999") is None
     assert table.cause("no-such-cause") is None
 
