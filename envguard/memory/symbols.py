@@ -71,6 +71,8 @@ def job_symbols(job: Job, table: MemoryTable) -> dict[str, float]:
         "P_quantized": float(max(0, shape.params - shape.kept_params)),
         "P_other": float(shape.kept_params),
         "unit_params": float(max(shape.layer_params, shape.largest_module)),
+        "Pg": float(_largest_trained(job)),
+        "unit_trained": float(_trained_of_unit(job)),
         "vision_hidden": float(shape.vision.hidden if shape.vision else 0),
         "vision_layers": float(shape.vision.layers if shape.vision else 0),
         "vision_tokens": float(shape.vision.tokens if shape.vision else 0),
@@ -80,6 +82,21 @@ def job_symbols(job: Job, table: MemoryTable) -> dict[str, float]:
     symbols.update(_optimizer_bytes(job, table))
     symbols.update(_derived(job, table, symbols))
     return symbols
+
+
+def _largest_trained(job: Job) -> int:
+    """The largest module that has a gradient; of adapters, the pair beside the widest layer."""
+    if job.lora is None:
+        return job.shape.largest_module
+    widest = job.shape.hidden + max(job.shape.hidden, job.shape.ffn)
+    return min(job.shape.largest_module, job.lora.rank * widest)
+
+
+def _trained_of_unit(job: Job) -> int:
+    """Parameters of one FSDP unit that have gradients."""
+    if job.lora is None:
+        return max(job.shape.layer_params, job.shape.largest_module)
+    return job.trainable // job.shape.layers
 
 
 def _bytes_per_element(job: Job) -> dict[str, float]:

@@ -58,6 +58,8 @@ SYMBOLS = {
     "state_bytes_of_this_rank": 1e10,
     "sub_group_size": 1e9,
     "unit_params": 2e8,
+    "unit_trained": 2e8,
+    "Pg": 5e8,
     "usable": 5e11,
     "value": 5e8,
     "vision_hidden": 1152.0,
