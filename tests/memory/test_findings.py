@@ -4,6 +4,7 @@ from envguard.facts.findings import Finding, Status, root_cause_of, verdict_of
 from envguard.memory.changes import try_changes
 from envguard.memory.findings import CAUSE_ORDER, plan_findings
 from envguard.memory.job import Job, Place
+from envguard.memory.judgement import judge
 from envguard.memory.planner import Planner
 from envguard.memory.verdict import fits
 from tests.memory.jobs import job, limits, table
@@ -13,7 +14,7 @@ def findings(wanted: Job, gpu: float | None, host: float | None) -> tuple[Findin
     planner, held = Planner(table()), limits(gpu, host)
     found = planner.plan(wanted, held)
     tried = () if fits(found, held) else try_changes(planner, held, found)
-    return plan_findings(found, held, tried, table())
+    return plan_findings(found, held, judge(planner, found, held), tried, table())
 
 
 def codes(found: tuple[Finding, ...]) -> list[tuple[str, str]]:
