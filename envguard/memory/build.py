@@ -96,7 +96,7 @@ def build_job(
         fsdp_sharded=settings.get("fsdp_sharded", bool) or False,
         fsdp_efficient_load=_efficient_load(settings, strategy, assumed),
         resumes=settings.get("resume", bool) or False,
-        unstated=frozenset(o for o, name in _SETTINGS.items() if name not in settings.values),
+        unstated=frozenset(o for o, n in _SETTINGS.items() if not n & settings.values.keys()),
         zero=_zero(settings, shape, table, assumed),
     )
 
@@ -197,12 +197,12 @@ def _zero(
     return replace(zero, **stated)  # type: ignore[arg-type]  # names and kinds are the fields'
 
 
-# Options that recipes set differently -> the setting behind each.
-_SETTINGS: Mapping[Option, str] = {
-    Option.RECOMPUTE: "recompute",
-    Option.SEQ_LEN: "seq_len",
-    Option.PRECISION: "precision",
-    Option.SAVE: "save",
+# Options that recipes set differently -> the settings that decide each.
+_SETTINGS: Mapping[Option, frozenset[str]] = {
+    Option.RECOMPUTE: frozenset({"recompute"}),
+    Option.SEQ_LEN: frozenset({"seq_len"}),
+    Option.PRECISION: frozenset({"precision"}),
+    Option.SAVE: frozenset({"save", "fsdp_sharded"}),
 }
 # Settings that may be "auto" -> DeepSpeed's name of the field.
 _AUTO: Mapping[str, str] = {

@@ -120,7 +120,10 @@ def _broken(
 def _depending(
     plan: MemoryPlan, judgement: Judgement, tried: tuple[Tried, ...]
 ) -> Iterator[Finding]:
-    """One finding a side: both figures, and the options between them."""
+    """One finding a side: both figures, and the options between them.
+
+    A plan that fits as assumed is warned of; whether one that breaks as assumed fits, is not known.
+    """
     for side in Side:
         found = next((d for d in judgement.depends if d.side is side), None)
         if found is None:
@@ -130,7 +133,7 @@ def _depending(
         yield Finding(
             code=_DEPENDS,
             cause="memory-plan",
-            status=Status.WARN,
+            status=Status.UNKNOWN if found.breaks_as_assumed else Status.WARN,
             title=f"{_NAMES[side]} in {found.phase.value} depends on what is not stated: "
             f"{_gib(breaking.need)} with {' '.join(breaking.words)}, {_gib(fitting.need)} with "
             f"{' '.join(fitting.words)}, {_gib(found.limit)} usable",

@@ -38,9 +38,10 @@ class Dependence:
         side: Which memory.
         phase: The phase.
         options: Those that decide.
-        fitting: The way nearest to the assumed one that fits.
-        breaking: Likewise one that breaks.
+        fitting: The way that fits: the assumed one, or the one nearest to it.
+        breaking: Likewise the way that breaks.
         limit: Usable bytes.
+        breaks_as_assumed: The assumed way is the one that breaks.
     """
 
     side: Side
@@ -49,6 +50,7 @@ class Dependence:
     fitting: Way
     breaking: Way
     limit: float
+    breaks_as_assumed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,8 @@ def _dependence(
     options = differing(plan.job, other.job)
     ways = [_way(item, side, phase, options) for item in (plan, other)]
     fitting, breaking = reversed(ways) if breaks else ways
-    return Dependence(side, phase, options, fitting, breaking, usable(limits, side) or 0.0)
+    limit = usable(limits, side) or 0.0
+    return Dependence(side, phase, options, fitting, breaking, limit, breaks)
 
 
 def _way(plan: MemoryPlan, side: Side, phase: Phase, options: tuple[Option, ...]) -> Way:

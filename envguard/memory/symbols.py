@@ -112,8 +112,9 @@ def _bytes_per_element(job: Job) -> dict[str, float]:
 
 def _zero_symbols(job: Job, symbols: Mapping[str, float]) -> dict[str, float]:
     zero = job.zero
-    overlap = zero.overlap_comm if zero.overlap_comm is not None else False
-    doubles = overlap and job.strategy in {Strategy.ZERO1, Strategy.ZERO2}
+    has_two = job.strategy in {Strategy.ZERO1, Strategy.ZERO2}
+    doubles = has_two and bool(zero.overlap_comm)
+    may_double = has_two and zero.overlap_comm is not False  # most recipes set it
     # parameters below the threshold: norms and biases, a few vectors of the hidden width a layer
     small = symbols["nl"] * 4 * symbols["h"] if symbols["h"] < zero.persistence else 0.0
     return {
@@ -124,6 +125,7 @@ def _zero_symbols(job: Job, symbols: Mapping[str, float]) -> dict[str, float]:
         "param_persistence_total": min(small, symbols["P"]),
         "sub_group_size": float(max(1, zero.sub_group)),
         "overlap": 1.0 if doubles else 0.0,
+        "overlap_most": 1.0 if may_double else 0.0,
     }
 
 

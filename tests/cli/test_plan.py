@@ -97,6 +97,16 @@ def test_what_depends_on_an_option_that_is_not_stated_is_a_warning(capsys: Captu
     assert planned(capsys, *words, "--recompute", "full")["depends"] == []
 
 
+def test_what_breaks_as_assumed_but_not_otherwise_could_not_be_told(capsys: Capture) -> None:
+    words = ("--params", "13B", "--strategy", "zero2", "--gpus", "8", "--gpu-memory", "64")
+    found = planned(capsys, *words, "--micro-batch", "16", code=3)
+    assert (found["verdict"], found["breaks_first"]) == ("unknown", None)
+    (depends,) = found["depends"]
+    assert depends["breaks"]["with"] == ["--seq-len 2048"]
+    assert depends["fits"]["with"] == ["--seq-len 512"]
+    assert found["changes"]
+
+
 def test_text_and_json_return_the_same_code(capsys: Capture) -> None:
     words = [*JOB, "--strategy", "zero2", *MACHINE]
     assert main(["plan", *words]) == 1
@@ -116,7 +126,7 @@ def test_verbose_names_expression_and_source_of_every_line(capsys: Capture) -> N
 
 
 def test_every_line_of_the_document_names_a_formula_and_a_source(capsys: Capture) -> None:
-    found = planned(capsys, *JOB, "--strategy", "fsdp-full", *MACHINE)
+    found = planned(capsys, *JOB, "--strategy", "fsdp-full", *MACHINE, code=3)
     lines = [line for phase in found["phases"] for line in phase["lines"]]
     assert len(lines) > 30
     for line in lines:

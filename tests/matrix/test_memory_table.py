@@ -47,6 +47,7 @@ SYMBOLS = {
     "max_shard_size": 5e10,
     "n_shards": 1.0,
     "nominal": 8e10,
+    "overlap_most": 1.0,
     "overlap": 0.0,
     "param_persistence_total": 1e6,
     "prefetch_bucket": 5e7,

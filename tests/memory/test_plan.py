@@ -117,6 +117,17 @@ def test_checkpointing_that_is_assumed_widens_the_range_upwards() -> None:
     assert most == pytest.approx(1.33 * 45 * 2048 * 4096 * 36)
 
 
+@pytest.mark.parametrize(
+    ("overlap", "likely", "high"), [(None, 1e9, 3e9), (False, 1e9, 2e9), (True, 2e9, 3e9)]
+)
+def test_overlapping_reductions_double_the_bucket(
+    overlap: bool | None, likely: float, high: float
+) -> None:
+    wanted = job("zero2", seq_len=8192, zero=ZeroSettings(overlap_comm=overlap))
+    found = lines(plan(wanted), Phase.STEP, Side.GPU)["zero_buckets"].amount
+    assert (found.likely, found.high) == (likely, high)
+
+
 def test_frozen_weights_have_no_gradients() -> None:
     found = job_symbols(job("zero3", lora=Lora(16)), table())
     # the adapters beside the widest layer, of Qwen2.5-7B's widths; not the embedding

@@ -73,6 +73,16 @@ def test_only_what_is_stated_is_closed() -> None:
     assert found.job.unstated == {Option.PRECISION, Option.SAVE}
 
 
+def test_a_state_dict_type_says_how_fsdp_saves(tmp_path: Path) -> None:
+    config = tmp_path / "fsdp.yaml"
+    config.write_text(
+        "distributed_type: FSDP\nnum_processes: 4\nfsdp_config:\n"
+        "  fsdp_sharding_strategy: FULL_SHARD\n  fsdp_state_dict_type: FULL_STATE_DICT\n"
+    )
+    found = resolve(Request(params="7.6B", configs=(config,)), table())
+    assert Option.SAVE not in found.job.unstated
+
+
 @pytest.mark.parametrize(("params", "usual"), [("1.2B", "none"), ("2.0B", "full"), ("70B", "full")])
 def test_small_models_are_taken_to_keep_their_activations(params: str, usual: str) -> None:
     found = asked(params=params, strategy="zero2")
