@@ -163,7 +163,6 @@ def plan_job(strategy: str, ranks: int, save: SaveMode) -> Job:
         seq_len=_TOKENS,
         accumulates=False,
         recompute=Recompute.NONE,
-        is_recompute_stated=True,
         save=save,
         fsdp_efficient_load=False,
         zero=ZeroSettings(

@@ -182,7 +182,7 @@ def _about(row: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _extra_row(row: Mapping[str, Any]) -> dict[str, object]:
-    shapes = ("expr", "low", "high", "rounded", "moment", "part_of")
+    shapes = ("expr", "low", "high", "rounded", "moment", "part_of", "unit")
     kept = {key: row[key] for key in shapes if key in row}
     return {"id": row["id"], "group": "plan", **kept, **_about(row)}
 

@@ -115,7 +115,10 @@ class WrongEstimator:
 
 @dataclass(frozen=True, slots=True)
 class TypicalShape:
-    """The shape of a public model, to stand in for one of which only the size is known."""
+    """The shape of a public model, to stand in for one of which only the size is known.
+
+    Layers of an encoder and a decoder are counted together.
+    """
 
     name: str
     params: int
@@ -125,6 +128,8 @@ class TypicalShape:
     heads: int
     kv_heads: int
     vocab: int
+    is_gated: bool = True
+    is_encoder_decoder: bool = False
 
 
 class MemoryTable:
@@ -208,4 +213,6 @@ def _read_typical(row: Row) -> TypicalShape:
         heads=row.integer("heads"),
         kv_heads=row.integer("kv_heads"),
         vocab=row.integer("vocab"),
+        is_gated=row.flag("is_gated", default=True),
+        is_encoder_decoder=row.flag("is_encoder_decoder", default=False),
     )

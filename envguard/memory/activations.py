@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.matrix.memory_table import Amount
-from envguard.memory.job import Attention, Precision, Recompute
+from envguard.memory.job import Attention, Option, Precision, Recompute
 from envguard.memory.lines import Line, Part
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _layer_lines(job: Job, book: Book) -> tuple[Line, ...]:
     if job.recompute is Recompute.SELECTIVE:
         selective = _times_layers(book.line(Part.ACTIVATIONS, "korthikanti_selective"), job)
         return (min(selective, kept, key=lambda line: line.amount.likely),)
-    if job.is_recompute_stated:
+    if Option.RECOMPUTE not in job.unstated:
         return (kept,)
     # not stated: the lower end of the range is what checkpointing would leave
     least = sum(line.amount.likely for line in _checkpointed(job, book, kept))
@@ -51,7 +51,12 @@ def _checkpointed(job: Job, book: Book, kept: Line) -> tuple[Line, ...]:
     inputs = _times_layers(book.line(Part.ACTIVATIONS, "full_recompute"), job)
     if job.precision is Precision.FP32:
         inputs = inputs.times(2)
-    return inputs, kept.times(1 / job.shape.layers)
+    layer = kept.times(1 / job.shape.layers)
+    if Option.RECOMPUTE not in job.unstated:
+        return inputs, layer
+    # not stated: the upper end of the range is what all layers would keep
+    most = max(layer.amount.high, kept.amount.high - inputs.amount.high)
+    return inputs, replace(layer, amount=replace(layer.amount, high=most))
 
 
 def _all_layers(job: Job, book: Book) -> Line:
@@ -66,7 +71,7 @@ def _all_layers(job: Job, book: Book) -> Line:
 def _per_layer(job: Job, book: Book) -> Line:
     is_eager = job.attention is Attention.EAGER
     if not job.shape.is_gated:
-        name = "korthikanti_none" if is_eager else "korthikanti_selective"
+        name = "gpt_layer.eager" if is_eager else "gpt_layer.sdpa"
         line = book.line(Part.ACTIVATIONS, name)
         return line.times(2) if job.precision is Precision.FP32 else line
     name = "hf_llama_fp32_sdpa" if job.precision is Precision.FP32 else "hf_llama_bf16_sdpa"

@@ -11,6 +11,7 @@ from envguard.memory.job import (
     Job,
     Lora,
     Optimizer,
+    Option,
     Place,
     Precision,
     Quantized,
@@ -32,10 +33,12 @@ T = TypeVar("T")
 
 _GPUS_OF_A_NODE = 8
 _SAVE_WORDS = "checkpoints as transformers' Trainer writes them (--save)"
-_RECOMPUTE_WORDS = (
-    "no activation checkpointing, transformers' default (--recompute); the low end of the range "
-    "is with it"
-)
+_RECOMPUTE_WORDS = {
+    Recompute.FULL: "activation checkpointing, as recipes for models of this size have it "
+    "(--recompute); the high end of the range is without it",
+    Recompute.NONE: "no activation checkpointing, as recipes for models of this size have it "
+    "(--recompute); the low end of the range is with it",
+}
 _PRECISION_WORDS = "bf16 with fp32 masters (--dtype)"
 _BATCH_WORDS = "1 sample a GPU at a time (--micro-batch)"
 _ACCUMULATE_WORDS = (
@@ -84,8 +87,7 @@ def build_job(
         micro_batch=_assume(settings, "micro_batch", 1, _BATCH_WORDS, assumed),
         seq_len=_assume(settings, "seq_len", 2048, _LENGTH_WORDS, assumed),
         accumulates=_accumulates(settings, assumed),
-        recompute=_assume(settings, "recompute", Recompute.NONE, _RECOMPUTE_WORDS, assumed),
-        is_recompute_stated="recompute" in settings.values,
+        recompute=_recompute(settings, shape, table, assumed),
         attention=settings.get("attention", Attention) or Attention.SDPA,
         has_fused_loss=settings.get("fused_loss", bool) or False,
         lora=_lora(settings, quantized, assumed),
@@ -94,6 +96,7 @@ def build_job(
         fsdp_sharded=settings.get("fsdp_sharded", bool) or False,
         fsdp_efficient_load=_efficient_load(settings, strategy, assumed),
         resumes=settings.get("resume", bool) or False,
+        unstated=frozenset(o for o, n in _SETTINGS.items() if not n & settings.values.keys()),
         zero=_zero(settings, shape, table, assumed),
     )
 
@@ -110,6 +113,15 @@ def _strategy(settings: Settings, assumed: list[str]) -> Strategy:
         f"state the strategy: --strategy ({known}) or --config FILE",
         hint="on one GPU, --gpus 1, none is needed",
     )
+
+
+def _recompute(
+    settings: Settings, shape: ModelShape, table: MemoryTable, assumed: list[str]
+) -> Recompute:
+    """As stated; else as recipes have it: small models are trained without, others with it."""
+    smallest = table.formula("usual.recomputed_from").evaluate({}).likely
+    usual = Recompute.FULL if shape.params >= smallest else Recompute.NONE
+    return _assume(settings, "recompute", usual, _RECOMPUTE_WORDS[usual], assumed)
 
 
 def _accumulates(settings: Settings, assumed: list[str]) -> bool | None:
@@ -185,6 +197,13 @@ def _zero(
     return replace(zero, **stated)  # type: ignore[arg-type]  # names and kinds are the fields'
 
 
+# Options that recipes set differently -> the settings that decide each.
+_SETTINGS: Mapping[Option, frozenset[str]] = {
+    Option.RECOMPUTE: frozenset({"recompute"}),
+    Option.SEQ_LEN: frozenset({"seq_len"}),
+    Option.PRECISION: frozenset({"precision"}),
+    Option.SAVE: frozenset({"save", "fsdp_sharded"}),
+}
 # Settings that may be "auto" -> DeepSpeed's name of the field.
 _AUTO: Mapping[str, str] = {
     "reduce_bucket": "reduce_bucket_size",

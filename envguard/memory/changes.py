@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from envguard.memory.job import Job, Optimizer, Place, Recompute, SaveMode, Strategy
+from envguard.memory.job import Job, Optimizer, Option, Place, Recompute, SaveMode, Strategy
 from envguard.memory.limits import GIB, MemoryLimits, limits_of
 from envguard.memory.plan import MemoryPlan
 from envguard.memory.validate import is_valid
@@ -130,7 +130,8 @@ def _version_changes(job: Job) -> Iterator[Candidate]:
 
 def _compute_changes(job: Job) -> Iterator[Candidate]:
     if job.recompute is not Recompute.FULL:
-        changed = replace(job, recompute=Recompute.FULL, is_recompute_stated=True)
+        unstated = job.unstated - {Option.RECOMPUTE}
+        changed = replace(job, recompute=Recompute.FULL, unstated=unstated)
         yield 2, "activation checkpointing", "--recompute full", changed
     if not job.has_fused_loss:
         yield 3, "a fused cross entropy", "--fused-loss", replace(job, has_fused_loss=True)

@@ -10,7 +10,6 @@ from envguard.memory.plan import MemoryPlan, Phase, Side
 from envguard.memory.verdict import (
     Break,
     Grade,
-    find_breaks,
     grade,
     offloads_to_host,
     usable,
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from envguard.facts.findings import Source
     from envguard.matrix.memory_table import MemoryTable
     from envguard.memory.changes import Tried
+    from envguard.memory.judgement import Judgement
     from envguard.memory.limits import MemoryLimits
     from envguard.memory.lines import Stack
 
@@ -36,6 +36,7 @@ _CODES = {
     "host-oom-resume": "MEM008",
 }
 _TIGHT, _GROWTH, _NOT_JUDGED, _NOTHING, _FITS = "MEM009", "MEM010", "MEM011", "MEM012", "MEM013"
+_DEPENDS = "MEM014"
 
 # The earliest phase first: what kills a job while it loads hides what would kill its save.
 CAUSE_ORDER = (
@@ -66,21 +67,26 @@ _NAMES = {Side.GPU: "GPU memory", Side.HOST: "host memory"}
 
 
 def plan_findings(
-    plan: MemoryPlan, limits: MemoryLimits, tried: tuple[Tried, ...], table: MemoryTable
+    plan: MemoryPlan,
+    limits: MemoryLimits,
+    judgement: Judgement,
+    tried: tuple[Tried, ...],
+    table: MemoryTable,
 ) -> tuple[Finding, ...]:
     """All findings of a plan.
 
     Args:
         plan: The plan.
         limits: The machine's.
+        judgement: What breaks, and what depends on options that are not stated.
         tried: Changes that were tried, cheapest first.
         table: For the sources of formulas.
     """
     if limits.gpu_usable is None and limits.host_usable is None:
         return (_nothing_to_judge(plan),)
-    breaks = find_breaks(plan, limits)
-    found = [*_broken(plan, breaks, tried, table), *_tight(plan, limits, breaks)]
-    found += [*_resume(plan, limits), *_growth(plan, limits, breaks)]
+    found = [*_broken(plan, judgement.breaks, tried, table), *_depending(plan, judgement, tried)]
+    found += [*_tight(plan, limits, judgement.sides), *_resume(plan, limits)]
+    found += _growth(plan, limits, judgement.breaks)
     if not any(finding.status is not Status.SKIP for finding in found):
         found.append(_fitting(plan, limits))
     return (*found, *_not_judged(plan, limits))
@@ -108,6 +114,33 @@ def _broken(
             evidence=_evidence(stack, first.phase),
             remedy=_remedy(tried),
             source=_source(stack, table),
+        )
+
+
+def _depending(
+    plan: MemoryPlan, judgement: Judgement, tried: tuple[Tried, ...]
+) -> Iterator[Finding]:
+    """One finding a side: both figures, and the options between them.
+
+    A plan that fits as assumed is warned of; whether one that breaks as assumed fits, is not known.
+    """
+    for side in Side:
+        found = next((d for d in judgement.depends if d.side is side), None)
+        if found is None:
+            continue
+        breaking, fitting = found.breaking, found.fitting
+        stack = plan.phase(found.phase).stack(side)
+        yield Finding(
+            code=_DEPENDS,
+            cause="memory-plan",
+            status=Status.UNKNOWN if found.breaks_as_assumed else Status.WARN,
+            title=f"{_NAMES[side]} in {found.phase.value} depends on what is not stated: "
+            f"{_gib(breaking.need)} with {' '.join(breaking.words)}, {_gib(fitting.need)} with "
+            f"{' '.join(fitting.words)}, {_gib(found.limit)} usable",
+            detail=f"State {' and '.join(option.value for option in found.options)} for a verdict. "
+            f"{_largest_words(stack)}",
+            evidence=_evidence(stack, found.phase),
+            remedy=_remedy(tried) if tried else None,
         )
 
 
@@ -149,12 +182,11 @@ def _gpu(tried: Tried) -> str:
     return _gib(tried.plan.peak(Side.GPU).gpu.total.likely)
 
 
-def _tight(plan: MemoryPlan, limits: MemoryLimits, breaks: tuple[Break, ...]) -> Iterator[Finding]:
-    """Sides that may break where the evidence is a range."""
-    broken = {found.side for found in breaks}
+def _tight(plan: MemoryPlan, limits: MemoryLimits, told: frozenset[Side]) -> Iterator[Finding]:
+    """Other sides that may break where the evidence is a range."""
     for side in Side:
         limit = usable(limits, side)
-        if side in broken or limit is None:
+        if side in told or limit is None:
             continue
         tight = [p for p in plan.run if grade(p.stack(side), limit) is Grade.TIGHT]
         if not tight:

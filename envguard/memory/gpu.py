@@ -103,7 +103,11 @@ def _paged(line: Line) -> Line:
 
 def _zero12_lines(job: Job, book: Book) -> tuple[Line, ...]:
     stage = job.strategy.value
-    lines = [book.line(Part.WEIGHTS, f"{stage}.weights"), book.line(Part.BUCKETS, "zero_buckets")]
+    lines = [
+        book.line(Part.WEIGHTS, f"{stage}.weights"),
+        book.line(Part.BUCKETS, "zero_buckets"),
+        book.line(Part.BUCKETS, "zero12.largest_gradient"),
+    ]
     if job.optimizer_on is Place.GPU:
         lines += [
             book.line(Part.GRADIENTS, f"{stage}.gradients"),

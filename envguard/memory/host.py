@@ -147,9 +147,10 @@ def _zero3_offload(job: Job) -> list[str]:
     names: list[str] = []
     match job.params_on:
         case Place.CPU:
-            names.append("zero3_offload.weights")
-            if job.zero.zero_init and job.zero.pins_memory:
-                names.append("zero3_offload.init_partitions")
+            is_pinned = job.zero.zero_init and job.zero.pins_memory
+            names += ["zero3_offload.weights"]
+            names += ["zero3_offload.init_partitions"] if is_pinned else []
+            names += ["zero3_offload.frozen" if is_pinned else "zero3_offload.frozen_pageable"]
         case Place.NVME:
             names.append("nvme.param_buffers")
         case Place.GPU:

@@ -105,6 +105,15 @@ class Quantized(Enum):
     INT8 = "int8"
 
 
+class Option(Enum):
+    """Options that decide whether a job fits and that training recipes set differently."""
+
+    RECOMPUTE = "--recompute"
+    SEQ_LEN = "--seq-len"
+    PRECISION = "--dtype"
+    SAVE = "--save"
+
+
 @dataclass(frozen=True, slots=True)
 class Lora:
     """Low-rank adapters.
@@ -175,7 +184,6 @@ class Job:
         seq_len: Tokens of a sample.
         accumulates: Gradients are summed over several passes; None is not known.
         recompute: Activation checkpointing.
-        is_recompute_stated: It was stated, not assumed.
         attention: Attention kernels.
         has_fused_loss: The loss never holds all logits.
         lora: Adapters; None trains all weights.
@@ -185,6 +193,7 @@ class Job:
         fsdp_efficient_load: HF's FSDP reads the checkpoint on one rank of a node only
             (``cpu_ram_efficient_loading``); None is not known.
         resumes: The job starts from a checkpoint.
+        unstated: Options that nobody stated: their values here are assumed.
         zero: DeepSpeed's settings.
         versions: Framework releases.
     """
@@ -202,7 +211,6 @@ class Job:
     seq_len: int = 2048
     accumulates: bool | None = None
     recompute: Recompute = Recompute.NONE
-    is_recompute_stated: bool = False
     attention: Attention = Attention.SDPA
     has_fused_loss: bool = False
     lora: Lora | None = None
@@ -211,6 +219,7 @@ class Job:
     fsdp_sharded: bool = False
     fsdp_efficient_load: bool | None = None
     resumes: bool = False
+    unstated: frozenset[Option] = frozenset()
     zero: ZeroSettings = field(default_factory=ZeroSettings)
 
     @property

@@ -10,11 +10,12 @@ from envguard.memory.calibrate import Measured, calibrate
 from envguard.memory.changes import Tried, try_changes
 from envguard.memory.estimators import other_estimates
 from envguard.memory.findings import CAUSE_ORDER, plan_findings
+from envguard.memory.judgement import Dependence, Judgement, judge
 from envguard.memory.limits import GIB, MemoryLimits
 from envguard.memory.plan import MemoryPlan, PhasePlan, Side, plan_memory
 from envguard.memory.planner import Planner
 from envguard.memory.sweep import SweepRow, sweep
-from envguard.memory.verdict import find_breaks, fits, grade, usable
+from envguard.memory.verdict import Grade, fits, grade, usable
 
 if TYPE_CHECKING:
     from envguard.facts.facts import Facts
@@ -63,7 +64,9 @@ def plan_report(
     planner = _planner(job, table, limits, wanted.measured)
     plan = planner.plan(job, limits)
     tried = () if fits(plan, limits) else try_changes(planner, limits, plan)
-    body = _body(plan, limits, table, tried)
+    judgement = judge(planner, plan, limits)
+    body = _body(plan, judgement, limits, table)
+    body["changes"] = [_change(item) for item in tried]
     body["assumptions"] = list(resolved.assumptions)
     body["calibration"] = list(planner.calibration.words)
     if wanted.has_sweep:
@@ -73,7 +76,7 @@ def plan_report(
     return make_report(
         "plan",
         facts,
-        plan_findings(plan, limits, tried, table),
+        plan_findings(plan, limits, judgement, tried, table),
         matrix_version=matrix_version,
         cause_order=CAUSE_ORDER,
         notes=(*resolved.notes, *planner.calibration.words),
@@ -90,7 +93,7 @@ def _planner(
 
 
 def _body(
-    plan: MemoryPlan, limits: MemoryLimits, table: MemoryTable, tried: tuple[Tried, ...]
+    plan: MemoryPlan, judgement: Judgement, limits: MemoryLimits, table: MemoryTable
 ) -> dict[str, Any]:
     gpu, host = plan.peak(Side.GPU), plan.peak(Side.HOST)
     return {
@@ -100,11 +103,11 @@ def _body(
             "phase_of_gpu_peak": gpu.phase.value,
             "phase_of_host_peak": host.phase.value,
         },
-        "breaks_first": _first_break(plan, limits),
-        "phases": [_phase(phase, plan, limits, table) for phase in plan.phases],
+        "breaks_first": _first_break(judgement),
+        "depends": [_dependence(item) for item in judgement.depends],
+        "phases": [_phase(phase, plan, judgement, limits, table) for phase in plan.phases],
         "limits": _limits(limits),
         "job": job_document(plan.job),
-        "changes": [_change(item) for item in tried],
     }
 
 
@@ -117,24 +120,42 @@ def _range(amount: Amount) -> dict[str, float | None]:
     return {"low": gib(amount.low), "likely": gib(amount.likely), "high": gib(amount.high)}
 
 
-def _first_break(plan: MemoryPlan, limits: MemoryLimits) -> dict[str, Any] | None:
-    breaks = find_breaks(plan, limits)
-    if not breaks:
+def _first_break(judgement: Judgement) -> dict[str, Any] | None:
+    if not judgement.breaks:
         return None
-    first = breaks[0]
+    first = judgement.breaks[0]
     return {"phase": first.phase.value, "side": first.side.value, "cause": first.cause}
 
 
+def _dependence(item: Dependence) -> dict[str, Any]:
+    return {
+        "phase": item.phase.value,
+        "side": item.side.value,
+        "options": [option.value for option in item.options],
+        "fits": {"with": list(item.fitting.words), "gib": gib(item.fitting.need)},
+        "breaks": {"with": list(item.breaking.words), "gib": gib(item.breaking.need)},
+    }
+
+
 def _phase(
-    phase: PhasePlan, plan: MemoryPlan, limits: MemoryLimits, table: MemoryTable
+    phase: PhasePlan,
+    plan: MemoryPlan,
+    judgement: Judgement,
+    limits: MemoryLimits,
+    table: MemoryTable,
 ) -> dict[str, Any]:
+    def graded(side: Side) -> str:
+        if judgement.depends_on(side, phase.phase):
+            return Grade.DEPENDS.value
+        return grade(phase.stack(side), usable(limits, side)).value
+
     return {
         "phase": phase.phase.value,
         "is_part_of_run": phase in plan.run,
         "gpu_gib_per_rank": _range(phase.gpu.total),
         "host_gib_per_node": _range(phase.host.total),
-        "gpu": grade(phase.gpu, usable(limits, Side.GPU)).value,
-        "host": grade(phase.host, usable(limits, Side.HOST)).value,
+        "gpu": graded(Side.GPU),
+        "host": graded(Side.HOST),
         "lines": [_line(line, side, table) for side in Side for line in phase.stack(side).lines],
     }
 

@@ -71,6 +71,8 @@ def job_symbols(job: Job, table: MemoryTable) -> dict[str, float]:
         "P_quantized": float(max(0, shape.params - shape.kept_params)),
         "P_other": float(shape.kept_params),
         "unit_params": float(max(shape.layer_params, shape.largest_module)),
+        "Pg": float(_largest_trained(job)),
+        "unit_trained": float(_trained_of_unit(job)),
         "vision_hidden": float(shape.vision.hidden if shape.vision else 0),
         "vision_layers": float(shape.vision.layers if shape.vision else 0),
         "vision_tokens": float(shape.vision.tokens if shape.vision else 0),
@@ -80,6 +82,21 @@ def job_symbols(job: Job, table: MemoryTable) -> dict[str, float]:
     symbols.update(_optimizer_bytes(job, table))
     symbols.update(_derived(job, table, symbols))
     return symbols
+
+
+def _largest_trained(job: Job) -> int:
+    """The largest module that has a gradient; of adapters, the pair beside the widest layer."""
+    if job.lora is None:
+        return job.shape.largest_module
+    widest = job.shape.hidden + max(job.shape.hidden, job.shape.ffn)
+    return min(job.shape.largest_module, job.lora.rank * widest)
+
+
+def _trained_of_unit(job: Job) -> int:
+    """Parameters of one FSDP unit that have gradients."""
+    if job.lora is None:
+        return max(job.shape.layer_params, job.shape.largest_module)
+    return job.trainable // job.shape.layers
 
 
 def _bytes_per_element(job: Job) -> dict[str, float]:
@@ -95,8 +112,9 @@ def _bytes_per_element(job: Job) -> dict[str, float]:
 
 def _zero_symbols(job: Job, symbols: Mapping[str, float]) -> dict[str, float]:
     zero = job.zero
-    overlap = zero.overlap_comm if zero.overlap_comm is not None else False
-    doubles = overlap and job.strategy in {Strategy.ZERO1, Strategy.ZERO2}
+    has_two = job.strategy in {Strategy.ZERO1, Strategy.ZERO2}
+    doubles = has_two and bool(zero.overlap_comm)
+    may_double = has_two and zero.overlap_comm is not False  # most recipes set it
     # parameters below the threshold: norms and biases, a few vectors of the hidden width a layer
     small = symbols["nl"] * 4 * symbols["h"] if symbols["h"] < zero.persistence else 0.0
     return {
@@ -107,6 +125,7 @@ def _zero_symbols(job: Job, symbols: Mapping[str, float]) -> dict[str, float]:
         "param_persistence_total": min(small, symbols["P"]),
         "sub_group_size": float(max(1, zero.sub_group)),
         "overlap": 1.0 if doubles else 0.0,
+        "overlap_most": 1.0 if may_double else 0.0,
     }
 
 

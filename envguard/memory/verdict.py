@@ -29,6 +29,7 @@ class Grade(Enum):
     FITS = "fits"
     TIGHT = "tight"
     BREAKS = "breaks"
+    DEPENDS = "depends"
     UNKNOWN = "unknown"
 
 

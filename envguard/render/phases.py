@@ -15,6 +15,7 @@ _GRADES = {
     "fits": ("fits", "green"),
     "tight": ("tight", "yellow"),
     "breaks": ("BREAKS", "red"),
+    "depends": ("depends", "yellow"),
     "unknown": ("", "dim"),
 }
 # One letter a part, so that a bar shows what it is made of without colour.

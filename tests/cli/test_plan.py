@@ -48,7 +48,7 @@ def test_the_background_case_breaks_at_the_save(capsys: Capture) -> None:
     assert found["root_cause"] == "host-oom-save"
     assert found["breaks_first"] == {"phase": "save", "side": "host", "cause": "host-oom-save"}
     assert found["peaks"] == {
-        "gpu_gib_per_rank": pytest.approx(55.9, abs=0.1),
+        "gpu_gib_per_rank": pytest.approx(50.3, abs=0.1),
         "host_gib_per_node": pytest.approx(64.07, abs=0.05),
         "phase_of_gpu_peak": "step",
         "phase_of_host_peak": "save",
@@ -78,6 +78,35 @@ def test_what_cures_the_background_case_fits(capsys: Capture, words: tuple[str, 
     assert found["breaks_first"] is None
 
 
+def test_what_depends_on_an_option_that_is_not_stated_is_a_warning(capsys: Capture) -> None:
+    words = ("--params", "13B", "--strategy", "zero2", "--gpus", "8", "--gpu-memory", "64")
+    found = planned(capsys, *words)
+    assert found["verdict"] == "warn"
+    assert found["breaks_first"] is None
+    (first, *_) = found["findings"]
+    assert (first["code"], first["status"]) == ("MEM014", "warn")
+    (depends,) = found["depends"]
+    assert (depends["side"], depends["phase"]) == ("gpu", "step")
+    assert depends["options"] == ["--recompute"]
+    assert depends["fits"]["with"] == ["--recompute full"]
+    assert depends["breaks"]["with"] == ["--recompute none"]
+    assert depends["fits"]["gib"] < 63 < depends["breaks"]["gib"]
+    assert next(p for p in found["phases"] if p["phase"] == "step")["gpu"] == "depends"
+    stated = planned(capsys, *words, "--recompute", "none", "--seq-len", "2048", code=1)
+    assert (stated["verdict"], stated["depends"]) == ("fail", [])
+    assert planned(capsys, *words, "--recompute", "full")["depends"] == []
+
+
+def test_what_breaks_as_assumed_but_not_otherwise_could_not_be_told(capsys: Capture) -> None:
+    words = ("--params", "13B", "--strategy", "zero2", "--gpus", "8", "--gpu-memory", "64")
+    found = planned(capsys, *words, "--micro-batch", "16", code=3)
+    assert (found["verdict"], found["breaks_first"]) == ("unknown", None)
+    (depends,) = found["depends"]
+    assert depends["breaks"]["with"] == ["--seq-len 2048"]
+    assert depends["fits"]["with"] == ["--seq-len 512"]
+    assert found["changes"]
+
+
 def test_text_and_json_return_the_same_code(capsys: Capture) -> None:
     words = [*JOB, "--strategy", "zero2", *MACHINE]
     assert main(["plan", *words]) == 1
@@ -97,7 +126,7 @@ def test_verbose_names_expression_and_source_of_every_line(capsys: Capture) -> N
 
 
 def test_every_line_of_the_document_names_a_formula_and_a_source(capsys: Capture) -> None:
-    found = planned(capsys, *JOB, "--strategy", "fsdp-full", *MACHINE, code=1)
+    found = planned(capsys, *JOB, "--strategy", "fsdp-full", *MACHINE, code=3)
     lines = [line for phase in found["phases"] for line in phase["lines"]]
     assert len(lines) > 30
     for line in lines:

@@ -3,7 +3,8 @@ from __future__ import annotations
 from envguard.facts.findings import Finding, Status, root_cause_of, verdict_of
 from envguard.memory.changes import try_changes
 from envguard.memory.findings import CAUSE_ORDER, plan_findings
-from envguard.memory.job import Job, Place
+from envguard.memory.job import Job, Option, Place, Recompute
+from envguard.memory.judgement import judge
 from envguard.memory.planner import Planner
 from envguard.memory.verdict import fits
 from tests.memory.jobs import job, limits, table
@@ -13,7 +14,7 @@ def findings(wanted: Job, gpu: float | None, host: float | None) -> tuple[Findin
     planner, held = Planner(table()), limits(gpu, host)
     found = planner.plan(wanted, held)
     tried = () if fits(found, held) else try_changes(planner, held, found)
-    return plan_findings(found, held, tried, table())
+    return plan_findings(found, held, judge(planner, found, held), tried, table())
 
 
 def codes(found: tuple[Finding, ...]) -> list[tuple[str, str]]:
@@ -87,3 +88,18 @@ def test_where_nothing_is_enough_the_remedy_says_so() -> None:
     found = findings(job("ddp", gpus=1, params=400e9), 24, 64)
     assert found[0].remedy is not None
     assert "no single change" in found[0].remedy.text
+
+
+def test_what_is_not_stated_is_named_with_both_figures() -> None:
+    unstated = frozenset({Option.RECOMPUTE})
+    wanted = job("zero2", 8, 13e9, recompute=Recompute.FULL, unstated=unstated)
+    (found, _) = findings(wanted, 64, None)
+    assert (found.code, found.cause, found.status) == ("MEM014", "memory-plan", Status.WARN)
+    assert found.title.startswith("GPU memory in step depends on what is not stated: ")
+    assert " GiB with --recompute none, " in found.title
+    assert " GiB with --recompute full, 63.0 GiB usable" in found.title
+    assert found.detail.startswith("State --recompute for a verdict. ")
+    (assumed, _) = findings(job("zero2", 8, 13e9, unstated=unstated), 64, None)
+    assert assumed.status is Status.UNKNOWN
+    assert assumed.remedy is not None
+    assert "activation checkpointing" in assumed.remedy.text

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 from packaging.version import Version
 
+from envguard.memory.guess import guess_shape
 from envguard.memory.job import (
     Lora,
     Optimizer,
+    Option,
     Place,
     Precision,
     Quantized,
@@ -21,6 +23,7 @@ from envguard.memory.job import (
 from envguard.memory.limits import GIB
 from envguard.memory.lines import Part
 from envguard.memory.plan import Phase, Side
+from envguard.memory.symbols import job_symbols
 from envguard.memory.verdict import find_breaks
 from tests.memory.jobs import VERSIONS, job, likely, limits, lines, plan, table
 
@@ -84,7 +87,7 @@ def test_a_paged_optimizer_may_leave_the_gpu() -> None:
 
 def test_activations_are_measured_ones() -> None:
     # Llama-2-7B widths: f/h 2.6875, all heads keep keys: 20 + 4 + 21.5 a token and width
-    found = plan(job("zero3", params=6_738_415_616, seq_len=2048, is_recompute_stated=True))
+    found = plan(job("zero3", params=6_738_415_616, seq_len=2048))
     line = likely(found, Phase.STEP, Side.GPU, "hf_llama_bf16_sdpa")
     assert line == pytest.approx(45.5 * 2048 * 4096 * 32)
     logits = likely(found, Phase.STEP, Side.GPU, "logits_16bit_model_hf_loss")
@@ -92,16 +95,66 @@ def test_activations_are_measured_ones() -> None:
 
 
 def test_checkpointing_keeps_the_inputs_of_layers_and_one_layer() -> None:
-    found = plan(job("zero3", params=6_738_415_616, seq_len=2048, recompute=Recompute.FULL,
-                     is_recompute_stated=True))  # fmt: skip
+    found = plan(job("zero3", params=6_738_415_616, seq_len=2048, recompute=Recompute.FULL))
     assert likely(found, Phase.STEP, Side.GPU, "full_recompute") == 2 * 2048 * 4096 * 32
     layer = likely(found, Phase.STEP, Side.GPU, "hf_llama_bf16_sdpa")
     assert layer == pytest.approx(45.5 * 2048 * 4096)
 
 
 def test_checkpointing_that_is_not_stated_widens_the_range_downwards() -> None:
-    line = lines(plan(job("zero3")), Phase.STEP, Side.GPU)["hf_llama_bf16_sdpa"].amount
+    wanted = job("zero3", unstated=frozenset({Option.RECOMPUTE}))
+    line = lines(plan(wanted), Phase.STEP, Side.GPU)["hf_llama_bf16_sdpa"].amount
     assert line.low < 0.2 * line.likely
+
+
+def test_checkpointing_that_is_assumed_widens_the_range_upwards() -> None:
+    # 36 layers' activations at most, whatever the layers' inputs are
+    wanted = job("zero3", params=8_190_735_360, recompute=Recompute.FULL,
+                 unstated=frozenset({Option.RECOMPUTE}))  # fmt: skip
+    found = lines(plan(wanted), Phase.STEP, Side.GPU)
+    most = sum(found[n].amount.high for n in ("full_recompute", "hf_llama_bf16_sdpa"))
+    # 20 + 1 + 24 bytes a token and width, and a third more for widths that are a guess
+    assert most == pytest.approx(1.33 * 45 * 2048 * 4096 * 36)
+
+
+@pytest.mark.parametrize(
+    ("overlap", "likely", "high"), [(None, 1e9, 3e9), (False, 1e9, 2e9), (True, 2e9, 3e9)]
+)
+def test_overlapping_reductions_double_the_bucket(
+    overlap: bool | None, likely: float, high: float
+) -> None:
+    wanted = job("zero2", seq_len=8192, zero=ZeroSettings(overlap_comm=overlap))
+    found = lines(plan(wanted), Phase.STEP, Side.GPU)["zero_buckets"].amount
+    assert (found.likely, found.high) == (likely, high)
+
+
+def test_frozen_weights_have_no_gradients() -> None:
+    found = job_symbols(job("zero3", lora=Lora(16)), table())
+    # the adapters beside the widest layer, of Qwen2.5-7B's widths; not the embedding
+    assert found["Pg"] == 16 * (3584 + 18944)
+    assert found["unit_trained"] == pytest.approx(found["Pt"] / 28, abs=1)
+    assert job_symbols(job("zero3"), table())["Pg"] == 152064 * 3584
+
+
+def test_frozen_weights_are_offloaded_once() -> None:
+    wanted = job("zero3", gpus=1, optimizer_on=Place.CPU, params_on=Place.CPU, lora=Lora(16))
+    found = lines(plan(wanted), Phase.STEP, Side.HOST)
+    frozen = found["zero3_offload.frozen"].amount
+    assert (frozen.low, frozen.high) == (15.2e9, 30.4e9)
+    assert found["zero3_offload.weights"].amount.high < 0.2e9
+    pageable = replace(wanted, zero=ZeroSettings(pins_memory=False))
+    assert likely(plan(pageable), Phase.STEP, Side.HOST, "zero3_offload.frozen_pageable") == 15.2e9
+
+
+def test_layers_without_a_gate_count_two_tensors_of_the_mlp_width() -> None:
+    found = plan(job("zero3", params=2_775_208_960))  # Pythia-2.8B: an MLP of four widths
+    line = likely(found, Phase.STEP, Side.GPU, "gpt_layer.sdpa")
+    assert line == 34 * 2048 * 2560 * 32
+
+
+def test_models_with_an_encoder_stand_in_for_their_own_size_only() -> None:
+    assert guess_shape(2_850_000_000, table()).name == "widths as in t5-3b"
+    assert guess_shape(2_900_000_000, table()).name == "widths as in pythia-2.8b"
 
 
 def test_lora_trains_adapters_over_frozen_weights() -> None:

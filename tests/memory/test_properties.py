@@ -8,7 +8,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envguard.memory.job import Job, Lora, Optimizer, Place, Recompute, SaveMode, Strategy
+from envguard.memory.job import (
+    Job,
+    Lora,
+    Optimizer,
+    Option,
+    Place,
+    Recompute,
+    SaveMode,
+    Strategy,
+)
 from envguard.memory.lines import Part
 from envguard.memory.plan import Phase, Side
 from envguard.memory.validate import is_valid
@@ -62,7 +71,7 @@ def jobs(draw: st.DrawFn) -> Job:
         "optimizer_on": draw(st.sampled_from(Place)),
         "params_on": draw(st.sampled_from(Place)),
         "recompute": draw(st.sampled_from(Recompute)),
-        "is_recompute_stated": draw(st.booleans()),
+        "unstated": draw(st.frozensets(st.sampled_from(Option))),
         "accumulates": draw(st.sampled_from([None, False, True])),
         "micro_batch": draw(st.integers(1, 64)),
         "seq_len": draw(st.integers(1, 131072)),

@@ -9,6 +9,7 @@ from packaging.version import Version
 from envguard.errors import InputError
 from envguard.memory.job import (
     Optimizer,
+    Option,
     Place,
     Precision,
     Quantized,
@@ -34,8 +35,8 @@ def test_what_is_not_stated_is_assumed_and_said() -> None:
     assert found.job.gpus == 1
     assert found.job.precision is Precision.BF16
     assert found.job.save is SaveMode.TRAINER
-    assert found.job.recompute is Recompute.NONE
-    assert not found.job.is_recompute_stated
+    assert found.job.recompute is Recompute.FULL
+    assert found.job.unstated == frozenset(Option)
     words = " ".join(found.assumptions)
     for part in ("--gpus", "--dtype", "--micro-batch", "--seq-len", "--recompute", "--save",
                  "zero.Init", "deepspeed 0.19.8"):  # fmt: skip
@@ -65,6 +66,29 @@ def test_what_is_stated_is_not_assumed() -> None:
     assert job.lora is not None
     assert (job.lora.rank, job.lora.covers_all) == (8, False)
     assert len(found.assumptions) == 1  # the releases
+
+
+def test_only_what_is_stated_is_closed() -> None:
+    found = asked(strategy="fsdp-full", recompute="none", seq_len=1024)
+    assert found.job.unstated == {Option.PRECISION, Option.SAVE}
+
+
+def test_a_state_dict_type_says_how_fsdp_saves(tmp_path: Path) -> None:
+    config = tmp_path / "fsdp.yaml"
+    config.write_text(
+        "distributed_type: FSDP\nnum_processes: 4\nfsdp_config:\n"
+        "  fsdp_sharding_strategy: FULL_SHARD\n  fsdp_state_dict_type: FULL_STATE_DICT\n"
+    )
+    found = resolve(Request(params="7.6B", configs=(config,)), table())
+    assert Option.SAVE not in found.job.unstated
+
+
+@pytest.mark.parametrize(("params", "usual"), [("1.2B", "none"), ("2.0B", "full"), ("70B", "full")])
+def test_small_models_are_taken_to_keep_their_activations(params: str, usual: str) -> None:
+    found = asked(params=params, strategy="zero2")
+    assert found.job.recompute is Recompute(usual)
+    (words,) = [words for words in found.assumptions if "--recompute" in words]
+    assert words.startswith("no activation") is (usual == "none")
 
 
 def test_more_than_eight_gpus_stand_in_nodes_of_eight() -> None:
