@@ -80,6 +80,7 @@ class Setting:
 SETTINGS = (
     Setting("cache warm and fresh", 0.0, is_fresh=True),
     Setting("cache warm, 20 ms a revalidation", 0.02, is_fresh=False),
+    Setting("cache warm, 50 ms a revalidation", 0.05, is_fresh=False),
     Setting("cache warm, 100 ms a revalidation", 0.1, is_fresh=False),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -126,6 +127,47 @@ def test_check_starts_without_heavy_modules() -> None:
     loaded = set(ast.literal_eval(done.stderr.strip().splitlines()[-1]))
     brought_by_typer = set(ast.literal_eval(before.stdout))
     assert loaded - brought_by_typer - {"importlib.metadata", "email"} == set()
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after some code."""
+    shown = f"{code}; import sys; print(sorted(sys.modules), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
+    return set(ast.literal_eval(done.stderr.strip().splitlines()[-1]))
+
+
+def test_the_version_is_told_without_loading_a_command() -> None:
+    loaded = loaded_by("from envguard.cli.app import main; main(['--version'])")
+    assert {name for name in loaded if name.startswith("envguard.")} <= {
+        "envguard._version",
+        "envguard.errors",
+        "envguard.cli",
+        *(
+            f"envguard.cli.{name}"
+            for name in ("app", "defaults", "failure", "keys", "output", "quick")
+        ),
+    }
+
+
+def test_the_program_searches_seldom_for_garbage_and_not_at_exit() -> None:
+    code = (
+        "import gc, sys; from envguard.cli.app import entry; sys.argv = ['envguard', '--version']\n"
+        "try: entry()\n"
+        "except SystemExit as end: print(end.code, gc.get_threshold()[0], gc.get_freeze_count())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    status, threshold, frozen = map(int, done.stdout.splitlines()[-1].split())
+    assert status == 0
+    assert threshold > gc.get_threshold()[0]
+    assert frozen > threshold / 10
+
+
+def test_lock_starts_uv_without_what_is_needed_afterwards() -> None:
+    loaded = loaded_by("import envguard.cli.lock, envguard.cli.lock_run, envguard.cli.lock_targets")
+    assert "envguard.lock.resolve" in loaded
+    late = ("existence", "ladder", "locks", "pins", "previous", "pylock", "reqfile", "web")
+    seldom = {"envguard.facts.findings", "envguard.facts.lock_record", "hashlib", "html.parser"}
+    assert loaded & {*(f"envguard.lock.{name}" for name in late), *seldom} == set()
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))

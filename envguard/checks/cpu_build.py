@@ -15,7 +15,7 @@ from envguard.checks.jetson import JETSON_REMEDY
 from envguard.checks.presence import has_driver
 from envguard.checks.remedies import install_remedy
 from envguard.facts.environment import Manager
-from envguard.facts.findings import Evidence, Finding, Remedy, Source, Status
+from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.versions import CPU, Backend
 from envguard.matrix.complete import possible_platforms
 from envguard.matrix.fit import needs_own_code
@@ -23,6 +23,7 @@ from envguard.matrix.fit import needs_own_code
 if TYPE_CHECKING:
     from envguard.facts.environment import TorchBuild
     from envguard.facts.facts import Facts
+    from envguard.facts.source import Source
     from envguard.matrix.loader import Matrix
 
 

@@ -17,7 +17,8 @@ from envguard.checks.context import (
 )
 from envguard.checks.context import torch_words as words
 from envguard.facts.environment import Accelerator, TorchBuild
-from envguard.facts.findings import Evidence, Finding, Remedy, Source, Status
+from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.source import Source
 from envguard.facts.versions import CodeTarget, CudaVersion
 from envguard.matrix.complete import possible_platforms
 from envguard.matrix.fit import CodeFit, CodeGrade, grade_code, grade_driver

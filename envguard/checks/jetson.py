@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from envguard.facts.environment import TorchBuild
     from envguard.facts.facts import Facts
-    from envguard.facts.findings import Source
+    from envguard.facts.source import Source
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import TorchBuildRow
 

@@ -12,7 +12,7 @@ from envguard.checks.context import (
     reading_evidence,
     readings_of,
 )
-from envguard.facts.findings import Evidence, Finding, Remedy, Source, Status
+from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from envguard.facts.facts import Facts
     from envguard.facts.machine import Machine
+    from envguard.facts.source import Source
     from envguard.matrix.loader import Matrix
 
 _NO_DEVICES = frozenset({"", "none", "void"})  # values of NVIDIA_VISIBLE_DEVICES

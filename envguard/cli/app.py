@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import re
 import sys
@@ -39,6 +40,8 @@ COMMANDS = {
 
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 _INTERRUPTED = 130
+# Allocations that start a search for garbage; Python's own 700 make dozens of them.
+_GARBAGE_THRESHOLD = 50_000
 _HELP_NAMES: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 
@@ -109,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     asked = next((word for word in arguments if not word.startswith("-")), "")
-    command = _built([asked] if asked in COMMANDS else list(COMMANDS))
+    command = _built(_needed(asked, arguments))
     defaults = Defaults()
     if asked in COMMANDS:
         options = long_options(command.commands[asked])
@@ -127,6 +130,13 @@ def _run(arguments: list[str]) -> int:
     except SystemExit:  # what typer makes of a closed pipe while it prints help
         return ExitCode.FITS
     return status if isinstance(status, int) else ExitCode.FITS
+
+
+def _needed(asked: str, arguments: Sequence[str]) -> list[str]:
+    """The commands that an invocation takes: the one asked for, none for the version, else all."""
+    if asked in COMMANDS:
+        return [asked]
+    return [] if list(arguments) == ["--version"] else list(COMMANDS)
 
 
 def _built(names: Sequence[str]) -> Any:
@@ -156,4 +166,9 @@ def _usage_words(err: BaseException) -> tuple[str, str]:
 
 def entry() -> None:
     """The console script."""
-    sys.exit(main())
+    # What is loaded and read stays until the end: searching it for garbage, time and again and
+    # once more at exit, takes longer than some commands do.
+    gc.set_threshold(_GARBAGE_THRESHOLD)
+    status = main()
+    gc.freeze()
+    sys.exit(status)

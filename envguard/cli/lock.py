@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from envguard.cli.lock_request import Asked, ChoiceOptions, gather_requests
 from envguard.cli.options import MachineOptions, takes
 from envguard.errors import InputError
 from envguard.matrix.loader import Matrix
+
+if TYPE_CHECKING:
+    from envguard.lock.previous import PreviousLock
 
 
 @takes(machine_options=MachineOptions, choice=ChoiceOptions)
@@ -81,14 +84,14 @@ def lock(
     """
     from envguard.cli.lock_output import plan_outputs
     from envguard.cli.lock_run import Means, check_lock, explain_lock, write_lock
-    from envguard.lock.previous import load_previous
     from envguard.lock.runner import UvSearch
 
     search = UvSearch(os.environ, stated=uv)
     tables = Matrix.load(matrix)
-    earlier = _earlier(update, check, upgrade=upgrade)
-    previous = load_previous(earlier) if earlier else None
-    paths = [str(earlier)] if update and not output and not explain else output or []
+    previous = _previous(update, check, upgrade=upgrade)
+    paths = output or []
+    if update and previous and not output and not explain:
+        paths = [str(previous.path)]
     outputs = plan_outputs(paths, form, style)
     files = [Path(name) for name in requirement or ()]
     asked = Asked(requirements or (), files, target or (), choice, previous, upgrade)
@@ -101,10 +104,19 @@ def lock(
     return write_lock(requests, means, outputs, style)
 
 
-def _earlier(update: str | None, check: str | None, *, upgrade: bool) -> Path | None:
+def _previous(update: str | None, check: str | None, *, upgrade: bool) -> PreviousLock | None:
+    """The earlier lock that is named, if one is.
+
+    Raises:
+        InputError: The options contradict each other, or it cannot be read.
+    """
     if update and check:
         raise InputError("--update and --check exclude each other")
     if upgrade and not (update or check):
         raise InputError("--upgrade goes with --update or --check")
     stated = update or check
-    return Path(stated) if stated else None
+    if not stated:
+        return None
+    from envguard.lock.previous import load_previous  # loaded with such a lock
+
+    return load_previous(Path(stated))

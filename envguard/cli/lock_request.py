@@ -11,16 +11,14 @@ import typer
 
 from envguard.cli.options import DEFAULT_TORCH_INDEX
 from envguard.errors import InputError
-from envguard.facts.lock_record import LockedRequest
 from envguard.facts.versions import Backend
-from envguard.lock.previous import PreviousLock
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
     from envguard.cli.lock_targets import Aim
     from envguard.cli.options import MachineOptions
-    from envguard.lock.reqfile import FileContents
+    from envguard.lock.previous import PreviousLock  # noqa: TC004 - loaded with such a lock
     from envguard.lock.request import LockRequest
     from envguard.matrix.loader import Matrix
 
@@ -109,53 +107,80 @@ def gather_requests(
         InputError: Something given cannot be used; the message names it.
     """
     from envguard.cli.lock_targets import read_aims
-    from envguard.lock.reqfile import load_requirement_files
-    from envguard.lock.request import parse_words
 
-    contents = load_requirement_files(tuple(asked.files))
-    own = (*parse_words(asked.words), *contents.requirements)
+    own, constraints, remarks = _own_words(asked)
     if not (own or asked.choice.torch or asked.previous):
         raise InputError("nothing to lock", hint="name requirements, or a file with -r")
     aims, notes = read_aims(machine_options, asked.targets, asked.previous, matrix)
-    requests = tuple((aim.name, _request(asked, own, contents, aim)) for aim in aims)
-    return requests, (*contents.notes, *notes)
+    requests = tuple((aim.name, _request(asked, own, constraints, aim)) for aim in aims)
+    return requests, (*remarks, *notes)
+
+
+def _own_words(
+    asked: Asked,
+) -> tuple[tuple[Requirement, ...], tuple[Requirement, ...], tuple[str, ...]]:
+    """Requirements, constraints and remarks of arguments and requirements files."""
+    from envguard.lock.request import parse_words
+
+    words = parse_words(asked.words)
+    if not asked.files:
+        return words, (), ()
+    from envguard.lock.reqfile import load_requirement_files
+
+    contents = load_requirement_files(tuple(asked.files))
+    return (*words, *contents.requirements), contents.constraints, contents.notes
 
 
 def _request(
-    asked: Asked, own: tuple[Requirement, ...], contents: FileContents, aim: Aim
+    asked: Asked, own: tuple[Requirement, ...], constraints: tuple[Requirement, ...], aim: Aim
 ) -> LockRequest:
     from envguard.lock.index import make_index_settings
-    from envguard.lock.request import LockRequest, parse_date, parse_words
+    from envguard.lock.request import LockRequest, parse_date
 
     choice = asked.choice
-    known = LockedRequest(()) if own else _recorded(asked, aim)
-    requirements = (*own, *parse_words(known.requirements), *_torch_word(choice.torch))
-    if not requirements:
+    request = LockRequest(
+        requirements=(*own, *_torch_word(choice.torch)),
+        constraints=constraints,
+        machines=aim.machines,
+        target=aim.target,
+        indexes=make_index_settings(choice.torch_index, choice.index_url),
+        backend=_backend(choice.backend, aim),
+        exact_only=_is_exact(choice.driver_fit),
+        exclude_newer=parse_date(choice.exclude_newer),
+        is_offline=choice.offline,
+        allow_build=choice.allow_build,
+    )
+    request = request if own else _as_recorded(request, asked, aim)
+    if not request.requirements:
         raise InputError(
             f"{asked.previous.path if asked.previous else 'the lock'} does not say what was asked",
             hint="name requirements, or a file with -r",
         )
-    is_usual = choice.torch_index == DEFAULT_TORCH_INDEX
-    torch_index = (known.torch_index if is_usual else None) or choice.torch_index
-    request = LockRequest(
-        requirements=requirements,
-        constraints=(*contents.constraints, *parse_words(known.constraints)),
-        machines=aim.machines,
-        target=aim.target,
-        indexes=make_index_settings(torch_index, choice.index_url or known.index_url),
-        backend=_backend(choice.backend, aim) or known.backend,
-        exact_only=_is_exact(choice.driver_fit) or known.exact_only,
-        exclude_newer=parse_date(choice.exclude_newer or known.exclude_newer),
-        is_offline=choice.offline,
-        allow_build=choice.allow_build or known.allow_build,
-    )
     return _with_pins(request, asked, aim)
 
 
-def _recorded(asked: Asked, aim: Aim) -> LockedRequest:
-    """What the earlier lock was asked for; nothing where there is none."""
+def _as_recorded(request: LockRequest, asked: Asked, aim: Aim) -> LockRequest:
+    """The request with what the earlier lock was asked for, where the options leave it open."""
+    from envguard.lock.index import make_index_settings
+    from envguard.lock.request import parse_date, parse_words
+
     record = asked.previous.record(aim.name) if asked.previous else None
-    return record.request if record and record.request else LockedRequest(())
+    known = record.request if record else None
+    if known is None:
+        return request
+    choice = asked.choice
+    is_usual = choice.torch_index == DEFAULT_TORCH_INDEX
+    torch_index = (known.torch_index if is_usual else None) or choice.torch_index
+    return replace(
+        request,
+        requirements=(*parse_words(known.requirements), *request.requirements),
+        constraints=(*request.constraints, *parse_words(known.constraints)),
+        indexes=make_index_settings(torch_index, choice.index_url or known.index_url),
+        backend=request.backend or known.backend,
+        exact_only=request.exact_only or known.exact_only,
+        exclude_newer=request.exclude_newer or parse_date(known.exclude_newer),
+        allow_build=request.allow_build or known.allow_build,
+    )
 
 
 def _with_pins(request: LockRequest, asked: Asked, aim: Aim) -> LockRequest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -13,13 +14,9 @@ from envguard.cli.signals import ending_on_signals
 from envguard.errors import ExitCode
 from envguard.lock.failures import NoCandidateError
 from envguard.lock.index import check_address
-from envguard.lock.ladder import ladder_lines
-from envguard.lock.locks import Locks
 from envguard.lock.plan import plan_lock
 from envguard.lock.releases import Releases
 from envguard.lock.runner import Uv
-from envguard.lock.web import Web
-from envguard.lock.webcache import WebCache, cache_folder
 from envguard.matrix.loader import Matrix
 
 if TYPE_CHECKING:
@@ -28,10 +25,12 @@ if TYPE_CHECKING:
 
     from envguard.cli.lock_output import Output
     from envguard.cli.lock_request import ChoiceOptions
+    from envguard.lock.locks import Locks
     from envguard.lock.plan import LockPlan
     from envguard.lock.previous import PreviousLock
     from envguard.lock.request import LockRequest
     from envguard.lock.runner import UvSearch
+    from envguard.lock.web import Web
 
     Requests = tuple[tuple[str, LockRequest], ...]
 
@@ -72,8 +71,7 @@ class Means:
             ToolError: There is no usable uv.
         """
         check_address("--release-base", choice.release_base)
-        folder = cache_folder(environ)
-        web = Web(WebCache(folder) if folder else None, is_offline=choice.offline)
+        web = partial(_open_web, environ, is_offline=choice.offline)
         return cls(matrix, uv.result(), Releases(web, choice.release_base), notes, quiet)
 
     def say(self, text: str) -> None:
@@ -82,9 +80,19 @@ class Means:
             typer.echo(f"envguard: {text}", err=True)
 
 
+def _open_web(environ: Mapping[str, str], *, is_offline: bool) -> Web:
+    from envguard.lock.web import Web  # few locks need it
+    from envguard.lock.webcache import WebCache, cache_folder
+
+    folder = cache_folder(environ)
+    return Web(WebCache(folder) if folder else None, is_offline=is_offline)
+
+
 def _plan(requests: Requests, means: Means) -> Locks:
     with ending_on_signals(), waiting(is_wanted=not means.is_quiet) as say:
         named = [(name, _plan_one(name, request, means, say)) for name, request in requests]
+    from envguard.lock.locks import Locks  # loaded with what it holds: plans
+
     return Locks(tuple(named))
 
 
@@ -147,6 +155,8 @@ def explain_lock(
     Raises:
         NoCandidateError: Nothing fits; the ladder is printed all the same.
     """
+    from envguard.lock.ladder import ladder_lines  # few ask for it
+
     try:
         locks = _plan(requests, means)
     except NoCandidateError as err:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from envguard.facts.source import Source
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -21,19 +23,6 @@ class Status(Enum):
 
 
 _RANK = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.OK)
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where a statement can be read, and when it was.
-
-    Args:
-        url: Address, or a short name of the artifact that was read.
-        checked: ISO date.
-    """
-
-    url: str
-    checked: str
 
 
 @dataclass(frozen=True, slots=True)

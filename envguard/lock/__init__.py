@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from envguard.errors import InputError
-from envguard.lock.dockerfile import render_dockerfile
-from envguard.lock.environment import render_environment
-from envguard.lock.locks import Locks
-from envguard.lock.plan import LockPlan
-from envguard.lock.pylock import render_pylock
-from envguard.lock.requirements import Style, render_requirements
-from envguard.lock.uv_project import render_uv_project
+from envguard.lock.requirements import Style
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import PurePath
 
-FORMATS: dict[str, Callable[[Locks, Style], str]] = {
-    "pylock": lambda locks, _style: render_pylock(locks),
-    "requirements": render_requirements,
-    "uv-project": lambda locks, _style: render_uv_project(locks),
-    "environment": render_environment,
-    "dockerfile": render_dockerfile,
+    from envguard.lock.locks import Locks
+    from envguard.lock.plan import LockPlan
+
+# Format -> module that holds ``render_<format>``; only the one that is asked for is imported.
+FORMATS = {
+    "pylock": "envguard.lock.pylock",
+    "requirements": "envguard.lock.requirements",
+    "uv-project": "envguard.lock.uv_project",
+    "environment": "envguard.lock.environment",
+    "dockerfile": "envguard.lock.dockerfile",
 }
 
 _NAMES = (
@@ -40,10 +39,14 @@ def render_lock(locks: Locks | LockPlan, form: str, style: Style = Style.URLS) -
     Raises:
         InputError: The format is not known, or cannot hold this lock.
     """
-    render = FORMATS.get(form)
-    if render is None:
+    if form not in FORMATS:
         raise InputError(f"--format: {form!r} is none of {', '.join(FORMATS)}")
-    return render(Locks.of(locks) if isinstance(locks, LockPlan) else locks, style)
+    from envguard.lock.locks import Locks  # loaded with what it holds: a plan
+
+    module = importlib.import_module(FORMATS[form])
+    name = f"render_{form.replace('-', '_')}"
+    render = cast("Callable[[Locks, Style], str]", getattr(module, name))
+    return render(locks if isinstance(locks, Locks) else Locks.of(locks), style)
 
 
 def format_of(path: PurePath | None, stated: str | None) -> str:

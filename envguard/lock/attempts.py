@@ -10,11 +10,9 @@ from packaging.utils import canonicalize_name
 
 from envguard.backend import Candidate, Rejected
 from envguard.errors import EnvguardError, NetworkError
-from envguard.lock.bounds import MatrixBound
 from envguard.lock.companions import released_with
 from envguard.lock.failures import NoCandidateError, UnsolvableError, refusal_error
 from envguard.lock.index import is_same_index, strip_credentials
-from envguard.lock.pins import Pin
 from envguard.lock.prepare import Prepared, make_problem, prepare_build
 from envguard.lock.project import Problem
 from envguard.lock.trial import TORCH, Means, check_labels, resolve_and_repair
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
 
     from packaging.specifiers import SpecifierSet
 
+    from envguard.lock.bounds import MatrixBound  # noqa: TC004 - nothing asks for it at run time
+    from envguard.lock.pins import Pin  # noqa: TC004 - loaded while uv runs
     from envguard.lock.request import LockRequest
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import TorchBuildRow

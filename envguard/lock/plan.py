@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from envguard.backend import Candidate, Ladder, Rejected, Wish, has_gpu_to_serve, rank_builds
 from envguard.facts.machine import Driver, Host, Machine
 from envguard.facts.versions import CPU, DriverVersion
 from envguard.lock.attempts import Resolved, first_reasons, first_that_resolves
-from envguard.lock.bounds import MatrixBound
 from envguard.lock.companions import lacks_companion
 from envguard.lock.failures import NoCandidateError
-from envguard.lock.pins import Pin
 from envguard.lock.releases import Releases
 from envguard.lock.request import LockRequest
 from envguard.lock.resolve import TIMEOUT_S
 from envguard.lock.trial import TORCH, Means
-from envguard.lock.web import Web
 from envguard.matrix.fit import DriverGrade, grade_driver
 from envguard.matrix.rows import TorchBuildRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from envguard.lock.bounds import MatrixBound  # noqa: TC004 - nothing asks for it at run time
+    from envguard.lock.pins import Pin  # noqa: TC004 - loaded while uv runs
     from envguard.lock.runner import Uv
+    from envguard.lock.web import Web
     from envguard.matrix.loader import Matrix
 
 
@@ -106,7 +107,7 @@ def plan_lock(
     ladder = narrow(rank_builds(wish, request.machines, matrix), request, matrix)
     if not ladder.candidates:
         raise _no_candidate(request, ladder, matrix)
-    releases = releases or Releases(Web(is_offline=request.is_offline))
+    releases = releases or Releases(partial(_open_web, is_offline=request.is_offline))
     means = Means(matrix, uv, releases, timeout_s, say)
     try:
         found = first_that_resolves(ladder.candidates, request, means)
@@ -119,6 +120,12 @@ def plan_lock(
         (*found.failed, *ladder.rejected),
     )
     return _make_plan(request, found, ladder, matrix, notes)
+
+
+def _open_web(*, is_offline: bool) -> Web:
+    from envguard.lock.web import Web  # few locks need it
+
+    return Web(is_offline=is_offline)
 
 
 def make_wish(request: LockRequest) -> Wish:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from envguard.errors import ToolError
 from envguard.lock.index import strip_credentials
 from envguard.lock.record import record_table
+from envguard.lock.requirements import Style
 
 if TYPE_CHECKING:
     from envguard.lock.locks import Locks
     from envguard.lock.pins import Artifact, Pin
 
 
-def render_pylock(locks: Locks) -> str:
+def render_pylock(locks: Locks, _style: Style = Style.URLS) -> str:
     """The document as text, the same for equal plans.
 
     Raises:

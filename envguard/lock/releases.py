@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from envguard.lock.web import RemoteFile, Web
 
@@ -19,15 +20,20 @@ class Releases:
     """The releases of prebuilt wheels, each asked about once.
 
     Args:
-        web: The network.
+        open_web: Gives the network; called when it is first needed, which few locks do.
         base: Where GitHub is; a mirror keeps its paths.
     """
 
-    def __init__(self, web: Web, base: str = RELEASE_BASE) -> None:
-        self.web = web
+    def __init__(self, open_web: Callable[[], Web], base: str = RELEASE_BASE) -> None:
+        self._open_web = open_web
         self.base = base
         self._listings: dict[str, Mapping[str, str]] = {}
         self._files: dict[str, RemoteFile | None] = {}
+
+    @cached_property
+    def web(self) -> Web:
+        """The network."""
+        return self._open_web()
 
     def listing(self, url: str) -> Mapping[str, str]:
         """The files of a release with their sha256; empty where no list is to be had.

@@ -16,7 +16,6 @@ from envguard.errors import EnvguardError, NetworkError, ToolError
 from envguard.lock.failures import PROJECT, UnsolvableError
 from envguard.lock.index import CUDA_FREE, is_same_index
 from envguard.lock.interpreter import interpreter_for
-from envguard.lock.pins import Listed, Pin, parse_listing, parse_uv_pylock
 from envguard.lock.project import (
     Problem,
     Routing,
@@ -32,8 +31,16 @@ from envguard.lock.uvprocess import Started, run_uv
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from envguard.lock.pins import Listed, Pin
+
 TIMEOUT_S = 900.0
 _MAX_PASSES = 5
+_USED_AFTERWARDS = (
+    "envguard.lock.pins",
+    "envguard.lock.locks",
+    "envguard.lock.pylock",
+    "packaging.pylock",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +65,24 @@ class _Guess:
     def __init__(self, problem: Problem, routing: Routing, run: _Run) -> None:
         folder = Path(tempfile.mkdtemp(prefix="guess-", dir=run.folder))
         self._started, self._text = Started(), ""
+        self._is_under_way = threading.Event()
         arguments = (replace(problem, is_offline=True), replace(run, folder=folder), routing)
         self._thread = threading.Thread(target=self._resolve, args=arguments)
 
     def start(self) -> None:
-        """Begin."""
+        """Begin; uv runs when this returns, whatever the caller does next."""
         self._thread.start()
+        self._is_under_way.wait()
 
     def _resolve(self, problem: Problem, run: _Run, routing: Routing) -> None:
-        with contextlib.suppress(EnvguardError):
-            self._text = _compile(problem, run, routing, "pylock.toml", started=self._started)
+        begun = self._is_under_way.set
+        try:
+            with contextlib.suppress(EnvguardError):
+                self._text = _compile(
+                    problem, run, routing, "pylock.toml", meanwhile=begun, started=self._started
+                )
+        finally:
+            begun()
 
     def text(self) -> str:
         """What uv wrote; empty where its cache does not hold everything."""
@@ -123,6 +138,8 @@ def _read_files(
 
     From uv's cache if that gives the same answer, so that no index is asked twice.
     """
+    from envguard.lock.pins import parse_uv_pylock  # see _import_rest
+
     indexes = {found.name: found.index_url for found in listing}
     direct = {found.name for found in listing if found.is_direct}
     listed = {(found.name, found.version) for found in listing if not found.is_direct}
@@ -157,7 +174,7 @@ def _route(
         def meanwhile(guess: _Guess = guess) -> None:
             if not problem.preferred:  # what an earlier lock held is only told to the first pass
                 guess.start()
-            _import_writers()
+            _import_rest()
 
         try:
             text = _compile(problem, run, routing, "requirements.txt", meanwhile=meanwhile)
@@ -167,6 +184,8 @@ def _route(
                 raise
             routing = Routing(routing.added - lacking, routing.given_up | lacking)
             continue
+        from envguard.lock.pins import parse_listing  # see _import_rest
+
         listing = parse_listing(text)
         adjusted = _adjust(routing, listing, problem)
         if adjusted == routing:
@@ -228,9 +247,9 @@ def check_schemes(pins: Iterable[Pin]) -> None:
             )
 
 
-def _import_writers() -> None:
-    """Load what writes a lock while there is nothing else to do."""
-    for name in ("packaging.pylock", "tomli_w"):
+def _import_rest() -> None:
+    """Load what reads uv's answer and writes the lock while there is nothing else to do."""
+    for name in _USED_AFTERWARDS:
         import_module(name)
 
 

@@ -8,11 +8,13 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from packaging.version import Version
 
 from envguard.errors import ToolError
+from envguard.lock.uvpackage import packaged_uv
 
 # 0.9.30 is the oldest release this is tested with: it takes `false` in exclude-newer-package and
 # writes only the target's wheels into pylock.toml.
@@ -74,8 +76,8 @@ def find_uv(environ: Mapping[str, str], *, stated: Path | None = None) -> Uv:
     Raises:
         ToolError: There is none, it does not run, or it is too old.
     """
-    path = stated or _installed_uv(environ)
-    version = _read_version(path, environ)
+    path, version = (stated, None) if stated else _installed_uv(environ)
+    version = version or _read_version(path, environ)
     if version < OLDEST_UV:
         raise ToolError(
             f"uv {version} ({path}) is too old: envguard needs {OLDEST_UV} or newer",
@@ -117,16 +119,22 @@ class UvSearch:
         return self._found
 
 
-def _installed_uv(environ: Mapping[str, str]) -> Path:
+def _installed_uv(environ: Mapping[str, str]) -> tuple[Path, Version | None]:
+    """The program, and its version where that is known without asking it."""
+    package = find_spec("uv")
+    if package is not None and package.origin is not None:
+        found = packaged_uv(Path(package.origin).parent.parent)
+        if found is not None:
+            return found
     try:
         import uv
 
-        return Path(uv.find_uv_bin())
+        return Path(uv.find_uv_bin()), None
     except (ImportError, FileNotFoundError):
-        found = shutil.which("uv", path=environ.get("PATH"))
-    if found is None:
+        program = shutil.which("uv", path=environ.get("PATH"))
+    if program is None:
         raise ToolError("uv is not installed", hint="install it: pip install uv")
-    return Path(found)
+    return Path(program), None
 
 
 def _read_version(path: Path, environ: Mapping[str, str]) -> Version:

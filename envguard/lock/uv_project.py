@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from envguard.lock.index import is_same_index, strip_credentials
-from envguard.lock.requirements import heading
+from envguard.lock.requirements import Style, heading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from envguard.lock.plan import LockPlan
 
 
-def render_uv_project(locks: Locks) -> str:
+def render_uv_project(locks: Locks, _style: Style = Style.URLS) -> str:
     """Dependencies, indexes and sources that make ``uv lock`` choose the same torch builds.
 
     Several targets become dependency groups that exclude each other, the first one installed by

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from envguard.facts.findings import Source
 from envguard.facts.machine import OperatingSystem
+from envguard.facts.source import Source
 from envguard.facts.versions import (
     CodeKind,
     CodeTarget,

@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from envguard.facts.versions import ComputeCapability
 from envguard.matrix.gpu_names import LONGEST, OPTIONAL, NameParts, parse_gpu_name
+from envguard.matrix.lines import rows_with_words
 from envguard.matrix.rows import GpuModel, Segment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from envguard.matrix.reading import Document, Row
 
 _OFTEN_LEFT_OUT = frozenset({"nvidia", "geforce", "quadro", "tesla", "generation", "gpu"})
 
 
 class GpuTable:
-    """The rows of ``gpus.toml``.
+    """The rows of ``gpus.toml``; a name reads only those that it may mean.
+
+    Every question raises MatrixError where a row that it reads misses a field or a field has the
+    wrong form.
 
     Args:
         document: The decoded file.
-
-    Raises:
-        MatrixError: A row misses a field or a field has the wrong form.
     """
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.models = tuple(_read_model(row) for row in document.rows("gpu"))
-        self.chips = {
-            row.text("chip"): row.value("capability", ComputeCapability.parse)
-            for row in document.rows("chip")
-        }
-        # Products that differ in optional words only share a key, so a name looks at few.
         self._by_key: dict[tuple[str, ...], list[tuple[GpuModel, NameParts]]] = {}
-        for model in self.models:
-            parts = parse_gpu_name(model.name)
-            self._by_key.setdefault(_key(parts.core), []).append((model, parts))
+
+    @cached_property
+    def models(self) -> tuple[GpuModel, ...]:
+        """All products in the table's order."""
+        return tuple(_read_model(row) for row in self.document.rows("gpu"))
+
+    @cached_property
+    def chips(self) -> Mapping[str, ComputeCapability]:
+        """The capability of each chip."""
+        return {
+            row.text("chip"): row.value("capability", ComputeCapability.parse)
+            for row in self.document.rows("chip")
+        }
 
     def find(self, name: str) -> tuple[GpuModel, ...]:
         """The products that a name may mean.
@@ -54,7 +62,7 @@ class GpuTable:
         wanted = parse_gpu_name(name)
         if not wanted.core:
             return ()
-        alike = self._by_key.get(_key(wanted.core), [])
+        alike = self._alike(wanted.core)
         fitting = [pair for pair in alike if _has_brands(wanted, *pair)]
         exact = [pair for pair in fitting if pair[1].core == wanted.core]
         same_brands = [pair for pair in exact if pair[1].brands == wanted.brands]
@@ -79,12 +87,25 @@ class GpuTable:
         close = get_close_matches(_spelling(name[:LONGEST]), spellings, 3, 0.6)
         return tuple(spellings[text] for text in close)
 
+    def _alike(self, core: tuple[str, ...]) -> list[tuple[GpuModel, NameParts]]:
+        """The products that differ from this one in optional words only.
+
+        The words of a product are parts of its name, so rows without them need no reading.
+        """
+        key = _key(core)
+        if key not in self._by_key:
+            rows = rows_with_words(self.document, "gpu", key)
+            pairs = ((row, row.value("name", parse_gpu_name)) for row in rows)
+            self._by_key[key] = [
+                (_read_model(row), parts) for row, parts in pairs if _key(parts.core) == key
+            ]
+        return self._by_key[key]
+
     def _find_profile(self, wanted: NameParts) -> list[tuple[GpuModel, NameParts]]:
         """Find a vGPU profile, which marks the board by letters: V100DX, A100D, H100XM."""
         for letters in (1, 2):
             core = tuple(sorted(_shorten(word, letters) for word in wanted.core))
-            alike = self._by_key.get(_key(core), [])
-            found = [pair for pair in alike if pair[1].core == core]
+            found = [pair for pair in self._alike(core) if pair[1].core == core]
             if found:
                 return found
         return []

@@ -97,21 +97,21 @@ class Matrix:
         """Drivers, their branches, and GPU generations."""
         from envguard.matrix.tables import DriverTable  # loaded with its table
 
-        return DriverTable(self.document("drivers.toml"))
+        return DriverTable(self.document("drivers.toml", by_line=True))
 
     @cached_property
     def torch(self) -> TorchTable:
         """Torch releases and builds."""
         from envguard.matrix.torch_table import TorchTable  # loaded with its table
 
-        return TorchTable(self.document("torch.toml"))
+        return TorchTable(self.document("torch.toml", by_line=True))
 
     @cached_property
     def gpus(self) -> GpuTable:
         """GPU products."""
         from envguard.matrix.gpu_table import GpuTable  # loaded with its table
 
-        return GpuTable(self.document("gpus.toml"))
+        return GpuTable(self.document("gpus.toml", by_line=True))
 
     @cached_property
     def index(self) -> IndexTable:
@@ -139,7 +139,7 @@ class Matrix:
         """Compiler targets, forward compatibility and support life of driver branches."""
         from envguard.matrix.support_table import SupportTable  # loaded with its table
 
-        return SupportTable(self.document("drivers.toml"))
+        return SupportTable(self.document("drivers.toml", by_line=True))
 
     @cached_property
     def toolkits(self) -> ToolkitTable:
@@ -204,7 +204,7 @@ class Matrix:
         """How uv chooses and routes PyTorch builds."""
         from envguard.matrix.support_table import UvTable  # loaded with its table
 
-        return UvTable(self.document("uv.toml"))
+        return UvTable(self.document("uv.toml", by_line=True))
 
     @cached_property
     def signals(self) -> SignalsTable:

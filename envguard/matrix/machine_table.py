@@ -14,7 +14,7 @@ from envguard.matrix.rows import Provenance
 if TYPE_CHECKING:
     from packaging.version import Version
 
-    from envguard.facts.findings import Source
+    from envguard.facts.source import Source
     from envguard.matrix.reading import Document, Row
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
-from envguard.facts.findings import Source
+from envguard.facts.source import Source
 from envguard.facts.versions import ComputeCapability, CudaVersion
 from envguard.matrix.rows import Provenance
 

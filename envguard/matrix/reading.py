@@ -6,7 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from envguard.errors import MatrixError
-from envguard.facts.findings import Source
+from envguard.facts.source import Source
 from envguard.matrix.rows import Confidence, Provenance
 
 if TYPE_CHECKING:

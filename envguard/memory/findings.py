@@ -18,7 +18,7 @@ from envguard.memory.verdict import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envguard.facts.findings import Source
+    from envguard.facts.source import Source
     from envguard.matrix.memory_table import MemoryTable
     from envguard.memory.changes import Tried
     from envguard.memory.judgement import Judgement

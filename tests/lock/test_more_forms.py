@@ -42,7 +42,7 @@ HERE = Target(LINUX, Version(f"{sys.version_info.major}.{sys.version_info.minor}
 def plan(index: LoopbackIndex, matrix: Matrix, uv: Uv) -> LockPlan:
     """With a prebuilt wheel, which comes from no index."""
     request = ask(index, "timm", "causal-conv1d", machines=(h100("570.26"),), target=HERE)
-    return plan_lock(request, matrix, uv, releases=Releases(Web(), index.releases))
+    return plan_lock(request, matrix, uv, releases=Releases(Web, index.releases))
 
 
 def run(command: list[str], environ: dict[str, str], folder: Path) -> str:

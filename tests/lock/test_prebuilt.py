@@ -34,7 +34,7 @@ PY311 = Target(LINUX, Version("3.11"), Version("2.35"))
 
 @pytest.fixture
 def releases(index: LoopbackIndex, tmp_path: Path) -> Releases:
-    return Releases(Web(WebCache(tmp_path / "web")), index.releases)
+    return Releases(lambda: Web(WebCache(tmp_path / "web")), index.releases)
 
 
 def request_for(index: LoopbackIndex, *words: str, target: Target = PY311) -> LockRequest:
@@ -218,7 +218,8 @@ def test_offline_a_wheel_that_was_seen_is_remembered(
 ) -> None:
     request = request_for(index, "torch==2.8.0", "flash-attn")
     online = plan_lock(request, matrix, uv, releases=releases)
-    offline = Releases(Web(releases.web.cache, is_offline=True), index.releases)
+    cache = releases.web.cache
+    offline = Releases(lambda: Web(cache, is_offline=True), index.releases)
     index.forget()
     plan = plan_lock(replace(request, is_offline=True), matrix, uv, releases=offline)
     assert index.paths == []
@@ -229,7 +230,7 @@ def test_offline_a_wheel_that_was_seen_is_remembered(
 def test_offline_a_wheel_that_was_never_seen_is_not_promised(
     index: LoopbackIndex, matrix: Matrix, uv: Uv, tmp_path: Path
 ) -> None:
-    offline = Releases(Web(WebCache(tmp_path), is_offline=True), index.releases)
+    offline = Releases(lambda: Web(WebCache(tmp_path), is_offline=True), index.releases)
     request = replace(request_for(index, "torch==2.8.0", "flash-attn"), is_offline=True)
     with pytest.raises(NetworkError, match="offline: the hash of the wheel of flash-attn"):
         plan_lock(request, matrix, uv, releases=offline)

@@ -36,7 +36,7 @@ def test_page_without_files_lists_none() -> None:
 
 
 def test_release_is_asked_about_once(index: LoopbackIndex) -> None:
-    releases = Releases(Web(), index.releases)
+    releases = Releases(Web, index.releases)
     url = f"{index.releases}/Dao-AILab/flash-attention/releases/expanded_assets/v2.8.3"
     index.forget()
     assert len(releases.listing(url)) == 19

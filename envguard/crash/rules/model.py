@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envguard.facts.findings import Evidence, Finding, Remedy, Source, Status
+from envguard.facts.findings import Evidence, Finding, Remedy, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from envguard.crash.case import Case
     from envguard.crash.log import Hit
+    from envguard.facts.source import Source
 
 _SHOWN_HITS = 6
 
