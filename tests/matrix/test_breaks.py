@@ -77,6 +77,16 @@ def test_only_rows_about_known_things_are_read(matrix: Matrix) -> None:
     assert {"torch-numpy2-linux", "torch-numpy2-windows"} <= with_platform
 
 
+def test_a_log_shows_a_break_when_all_its_frames_are_there(matrix: Matrix) -> None:
+    words, frame = "tf-optimizer-train", "accelerate-optimizer-frame"
+    assert [row.name for row in matrix.breaks.shown_in({words, frame})] == [
+        "tf-acc-optimizer-train"
+    ]
+    assert list(matrix.breaks.shown_in({words})) == []
+    assert list(matrix.breaks.shown_in({frame})) == []
+    assert list(matrix.breaks.shown_in(set())) == []
+
+
 def test_a_break_of_several_packages_names_them(matrix: Matrix) -> None:
     row = matrix.breaks.named("ext-cxx17-torch214")
     assert row is not None

@@ -118,6 +118,7 @@ _TORCH_SYMBOL = re.compile(
 # The old std::string is the substitution Ss, alone or by reference (RKSs) and often at the end.
 _OLD_STRING = re.compile(r"(?:RK|[EiljmbxyvP])Ss(?:$|[A-Z_])|S[sS]_?$|Ss$")
 _BNB_CPU = "libbitsandbytes_cpu.so"
+_IMAGE_ONLY = "Failed to load image Python extension"
 _CUDA_SYMBOLS = ("__nvJitLink", "cublas", "cudnn", "cusparse", "cusolver", "cufft", "nvrtc")
 # Libraries whose file name carries the CUDA major, or a number that goes with it.
 _CUDA_LIBRARY = re.compile(
@@ -134,9 +135,13 @@ def check_import_words(case: Case) -> Iterator[Finding]:
 
 def check_undefined_symbol(case: Case) -> Iterator[Finding]:
     """A symbol that the loaded libraries do not have: its name tells whose it is."""
-    hit = case.log.first("undefined-symbol")
-    if hit is None or _BNB_CPU in hit.text:
+    hits = [hit for hit in case.log.all("undefined-symbol") if _BNB_CPU not in hit.text]
+    # torchvision goes on without its image files, and says that it may be ignored.
+    grave = [hit for hit in hits if _IMAGE_ONLY not in hit.text]
+    hit = next(iter(grave or hits), None)
+    if hit is None:
         return
+    status = Status.FAIL if grave else Status.WARN
     symbol, package = hit.groups["sym"], owner_of(hit.text)
     outcome = outcome_of_symbol(symbol)
     is_torch = outcome in {STRING_ABI, TORCH_VERSION}
@@ -146,7 +151,7 @@ def check_undefined_symbol(case: Case) -> Iterator[Finding]:
     named = replace(hit, groups={**hit.groups, "abi": abi, "lib": _file_of(hit)})
     more = (Evidence("symbol", symbol, hit.place),)
     pair = goes_with(case, package) if is_torch else ""
-    yield make_finding(case, outcome, Status.FAIL, (named,), more=more, detail=pair)
+    yield make_finding(case, outcome, status, (named,), more=more, detail=pair)
 
 
 def outcome_of_symbol(symbol: str) -> Outcome:

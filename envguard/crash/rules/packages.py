@@ -39,6 +39,28 @@ _WORDS = (
     ),
     WordRule(
         Outcome(
+            "CRS158",
+            _REFUSED,
+            "a package that was asked for is not installed",
+            "It is optional, and what was asked for needs it. An import that fails counts as not "
+            "installed too.",
+            "install it into this environment, or ask for something else "
+            '(attn_implementation="sdpa" in place of flash_attention_2)',
+        ),
+        ("requirement-missing",),
+    ),
+    WordRule(
+        Outcome(
+            "CRS161",
+            "package-gpu-too-old",
+            "the GPU is too old for what was asked for",
+            "FlashAttention 2 and bf16 need compute capability 8.0 (Ampere) or above.",
+            'ask for another attention (attn_implementation="sdpa" or "eager") and for float16',
+        ),
+        ("gpu-feature-words",),
+    ),
+    WordRule(
+        Outcome(
             "CRS037",
             "numpy-interface-mismatch",
             "a package does not work with this numpy",
