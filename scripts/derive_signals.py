@@ -22,6 +22,7 @@ A signature's pattern is tried on lines that hold one of its literals; `proves` 
 proves `means` by itself.
 Written by scripts/derive_signals.py."""
 # A message that was seen is observed; one built from the program's own format was read there.
+_WORDS = ("signals_words.toml", "signals_packages.toml")
 _CONFIDENCE = {"live": "observed", "public": "observed", "source": "script"}
 
 
@@ -34,7 +35,7 @@ def derive_signals(facts: dict[str, Any], words: dict[str, Any]) -> str:
 
     Args:
         facts: Decoded facts about crashes.
-        words: Decoded ``signals_words.toml``.
+        words: What :func:`load_words` gives.
 
     Raises:
         SignalsError: A signature without literals, wording without a fact, a source without
@@ -137,7 +138,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.facts is None:
         parser.error("--facts FILE or ENVGUARD_SIGNALS is needed")
     try:
-        words = _load(Path(__file__).with_name("signals_words.toml"))
+        words = load_words()
         text = derive_signals(_load(Path(options.facts)), words)
     except (OSError, ValueError) as err:
         parser.error(str(err))
@@ -150,6 +151,15 @@ def main(arguments: list[str] | None = None) -> int:
     target.write_text(text, encoding="utf-8", newline="\n")
     print("wrote signals.toml")
     return 0
+
+
+def load_words() -> dict[str, Any]:
+    """The wording beside this program: sources and signatures of all its files."""
+    first, *others = (_load(Path(__file__).with_name(name)) for name in _WORDS)
+    for other in others:
+        first["sources"] |= other["sources"]
+        first["signature"] += other["signature"]
+    return first
 
 
 def _load(path: Path) -> dict[str, Any]:

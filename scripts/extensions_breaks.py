@@ -16,7 +16,8 @@ _HEADER = """Combinations that are known to break.
 `when`: all of it has to hold, each against a distribution, or against torch_cuda, python,
 cuda_toolkit or platform. `any_of`: at least one has to. `predicate`: a condition that the checks
 decide. `feature`: it bites only where that is used. `beside`: only together with that
-distribution. `handled_by`: another check judges it with more detail.
+distribution. `handled_by`: another check judges it with more detail. `shows`: signatures of a log
+of which one says that it happened, together with all of `frames`.
 Written by scripts/derive_extensions.py."""
 _CONFIDENCE = {"certain": "script", "tested": "observed", "inferred": "inferred", "reported": "doc"}
 _WORDED = ("scope", "cause", "title", "text")
@@ -28,6 +29,8 @@ _OPTIONAL = (
     "alternative",
     "workaround",
     "handled_by",
+    "shows",
+    "frames",
     "note",
 )
 

@@ -52,7 +52,7 @@ def check_breaks(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterato
     names = {*versions, "platform"} if facts.machine.host.platform else versions.keys()
     for row in matrix.breaks.about(names):
         if not row.handled_by and holds(row, versions, facts):
-            yield _finding(row, versions, facts)
+            yield break_finding(row, versions, facts, break_status(row, versions, facts))
 
 
 def condition_values(facts: Facts) -> dict[str, Version]:
@@ -81,6 +81,28 @@ def holds(row: Break, versions: Mapping[str, Version], facts: Facts) -> bool:
     if row.any_of and not _subjects(row, versions):
         return False
     return not row.predicate or decide(row.predicate, facts)
+
+
+def contradicts(row: Break, versions: Mapping[str, Version], facts: Facts) -> bool:
+    """Whether something known rules a break out.
+
+    A version before a release counts as that release as well: what a log shows is there
+    already.
+
+    Args:
+        row: The break.
+        versions: What its conditions are about, as far as known.
+        facts: For the system.
+    """
+    platform = facts.machine.host.platform
+    if row.platform and platform is not None and platform.system.value != row.platform:
+        return True
+    return any(
+        name in versions
+        and not _admits(bound, versions[name], name)
+        and not _admits(bound, Version(versions[name].base_version), name)
+        for name, bound in row.when.items()
+    )
 
 
 def _admits(bound: SpecifierSet, version: Version, name: str) -> bool:
@@ -125,14 +147,24 @@ def decide(predicate: str, facts: Facts) -> bool:
     return False
 
 
-def _finding(row: Break, versions: Mapping[str, Version], facts: Facts) -> Finding:
+def break_finding(
+    row: Break, versions: Mapping[str, Version], facts: Facts, status: Status
+) -> Finding:
+    """What is said of a break.
+
+    Args:
+        row: The break.
+        versions: What its conditions are about, as far as known.
+        facts: Where it happens.
+        status: How it counts.
+    """
     package = _about(row, versions)
     environment = facts.environment
     distribution = environment.distribution(package) if environment else None
     return Finding(
         code=_CODES[row.scope],
         cause=row.cause,
-        status=_status(row, versions, facts),
+        status=status,
         title=_title(row, versions),
         detail=_detail(row, versions),
         package=package,
@@ -149,7 +181,7 @@ def _about(row: Break, versions: Mapping[str, Version]) -> str:
     return names[0]
 
 
-def _status(row: Break, versions: Mapping[str, Version], facts: Facts) -> Status:
+def break_status(row: Break, versions: Mapping[str, Version], facts: Facts) -> Status:
     """How grave a break is.
 
     Only what keeps a program from starting, or from doing anything with the package, fails, and

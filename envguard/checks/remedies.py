@@ -110,7 +110,7 @@ def companion_pin(
     """
     if torch.version is None:
         return None
-    version = _released_for(package, torch.version, matrix)
+    version = released_for(package, torch.version, matrix)
     if version is None:
         return None
     backend = torch.backend
@@ -122,7 +122,14 @@ def companion_pin(
     return pin, matrix.torch.index_url(backend, template)
 
 
-def _released_for(package: str, torch: Version, matrix: Matrix) -> Version | None:
+def released_for(package: str, torch: Version, matrix: Matrix) -> Version | None:
+    """The release of a package that was made for a torch release; None when none is known.
+
+    Args:
+        package: Normalised name.
+        torch: The release.
+        matrix: The tables.
+    """
     release = matrix.torch.release(torch)
     if package == "torchvision":
         return release.torchvision[-1] if release and release.torchvision else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.crash.exits import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTERM
+from envguard.crash.rules.known_breaks import suspect_breaks
+from envguard.crash.suspects_of_packages import suspect_extensions
 from envguard.crash.suspects_of_signals import (
     suspect_abort,
     suspect_bus,
@@ -44,7 +46,12 @@ def suspect_causes(case: Case) -> Iterator[Finding]:
     """
     seen: set[str] = set()
     of_signal = _BY_SIGNAL.get(case.signal or 0, suspect_exception)
-    for suspicion in (*suspect_words(case), *of_signal(case)):
+    for suspicion in (
+        *suspect_breaks(case),
+        *suspect_words(case),
+        *suspect_extensions(case),
+        *of_signal(case),
+    ):
         if suspicion.outcome.cause not in seen:
             seen.add(suspicion.outcome.cause)
             yield suspicion_finding(case, suspicion)

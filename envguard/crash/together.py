@@ -99,7 +99,11 @@ def join_findings(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]
     established = [f for f in found if f.status is Status.FAIL]
     joined: list[Finding] = []
     replaced: set[str] = set()
+    # A known break that the log shows says the same, with its lines.
+    shown = {(f.code, f.title) for f in established}
     for finding in case.checked:
+        if (finding.code, finding.title) in shown:
+            continue
         if finding.status is Status.WARN:
             ids = _explained(case, finding.cause)
             if ids:  # possible, said the check; it happened, says the log

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
@@ -43,7 +44,10 @@ class Break:
         fix: Versions that cure it, each alone enough to.
         alternative: Others that do as well.
         workaround: What else helps; possibly empty.
-        handled_by: The check that judges it with more detail; empty when none does.
+        handled_by: The check that judges it with more detail, or ``diagnose`` where only a log
+            shows it; empty when neither does.
+        shows: Signatures of logs of which one says that it happened; empty when none is known.
+        frames: Signatures that have to be in the same log too.
     """
 
     name: str
@@ -61,6 +65,8 @@ class Break:
     alternative: Mapping[str, SpecifierSet]
     workaround: str
     handled_by: str
+    shows: tuple[str, ...]
+    frames: tuple[str, ...]
     provenance: Provenance
 
 
@@ -91,6 +97,21 @@ class BreakTable:
             when = row.data.get("when")
             if isinstance(when, dict) and not when.keys() - known:
                 yield read_break(row)
+
+    def shown_in(self, signatures: Collection[str]) -> Iterator[Break]:
+        """The rows that a log with these signatures says happened, whatever the versions are.
+
+        Args:
+            signatures: Names of the signatures that were found.
+        """
+        found = set(signatures)
+        for row in self._shown:
+            if found & set(row.shows) and found.issuperset(row.frames):
+                yield row
+
+    @cached_property
+    def _shown(self) -> tuple[Break, ...]:
+        return tuple(read_break(row) for row in self.document.rows("break") if row.has("shows"))
 
     def named(self, name: str) -> Break | None:
         """The row of this name, or None."""
@@ -137,12 +158,18 @@ def read_break(row: Row) -> Break:
         alternative=read_specifiers(row, "alternative"),
         workaround=_text(row, "workaround"),
         handled_by=_text(row, "handled_by"),
+        shows=_words(row, "shows"),
+        frames=_words(row, "frames"),
         provenance=row.provenance(),
     )
 
 
 def _text(row: Row, field: str) -> str:
     return row.text(field) if row.has(field) else ""
+
+
+def _words(row: Row, field: str) -> tuple[str, ...]:
+    return row.words(field) if row.has(field) else ()
 
 
 def _without_platform(row: Row) -> Mapping[str, SpecifierSet]:

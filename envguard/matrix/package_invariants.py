@@ -154,6 +154,17 @@ def check_fixes_cure(matrix: Matrix) -> Iterator[str]:
                     yield f"breaks.toml: {row.name}: fix: {name}{bound} is among the broken ones"
 
 
+def check_shown_words(matrix: Matrix) -> Iterator[str]:
+    """What a break shows in a log are signatures."""
+    known = {row.id for row in matrix.signals.signatures}
+    for row in matrix.breaks.all:
+        for name in (*row.shows, *row.frames):
+            if name not in known:
+                yield f"breaks.toml: {row.name}: shows: there is no signature {name}"
+        if row.frames and not row.shows:
+            yield f"breaks.toml: {row.name}: frames: they stand beside nothing that is shown"
+
+
 def check_mixing_grows(matrix: Matrix) -> Iterator[str]:
     """DeepSpeed never takes back a CUDA minor that it lets mix."""
     for before, after in pairwise(matrix.deepspeed.releases):
@@ -171,5 +182,6 @@ PACKAGE_INVARIANTS: tuple[Callable[[Matrix], Iterator[str]], ...] = (
     check_pins_exist,
     check_ranges_agree,
     check_fixes_cure,
+    check_shown_words,
     check_mixing_grows,
 )

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from envguard.checks.breaks import check_breaks
+from envguard.checks.breaks import check_breaks, condition_values, contradicts
 from envguard.facts.environment import Manager
 from envguard.facts.gaps import Gap, GapReason
+from envguard.matrix.loader import Matrix
 from tests.checks.beside import facts_of, findings, said
 
 PARTIAL = Gap("environment.distributions", GapReason.NOT_ASKED, "collect_env")
@@ -54,6 +55,41 @@ PARTIAL = Gap("environment.distributions", GapReason.NOT_ASKED, "collect_env")
             ("BRK003", "setuptools-breaks-builds", "warn"),
         ),
         (
+            ("torch==2.5.1", "transformers==4.45.0", "accelerate==0.33.0"),
+            "3.12.3",
+            ("BRK006", "transformers-regression", "fail"),
+        ),
+        (
+            ("torch==2.5.1", "transformers==4.52.4", "accelerate==1.2.1"),
+            "3.12.3",
+            ("BRK006", "transformers-regression", "fail"),
+        ),
+        (
+            ("torch==2.5.1", "transformers==4.39.3", "accelerate==1.0.1"),
+            "3.12.3",
+            ("BRK006", "transformers-regression", "fail"),
+        ),
+        (
+            ("torch==2.4.1", "transformers==4.52.4"),
+            "3.12.3",
+            ("BRK006", "transformers-regression", "fail"),
+        ),
+        (
+            ("peft==0.17.1", "transformers==5.0.0"),
+            "3.12.3",
+            ("BRK001", "transformers-regression", "fail"),
+        ),
+        (
+            ("torch==2.6.0", "bitsandbytes==0.44.1", "triton==3.2.0"),
+            "3.12.3",
+            ("BRK001", "package-too-old-for-torch", "fail"),
+        ),
+        (
+            ("vllm==0.9.2", "transformers==4.55.0"),
+            "3.12.3",
+            ("BRK001", "transformers-regression", "warn"),
+        ),
+        (
             ("torch==2.12.0", "setuptools==82.0.0"),
             "3.12.3",
             ("BRK005", "requirement-not-met", "warn"),
@@ -97,6 +133,15 @@ def test_known_breaks(packages: tuple[str, ...], python: str, answer: tuple[str,
         ("torch==2.3.1", "deepspeed==0.14.0", "numpy==1.26.4"),
         ("torch==2.3.1", "numpy==2.0.0"),
         ("torch==2.11.0", "transformers==5.6.2", "accelerate==1.10.0"),
+        ("torch==2.4.1", "transformers==4.45.2", "accelerate==0.34.2", "peft==0.13.0"),
+        ("torch==2.4.1", "transformers==4.44.2", "accelerate==0.29.3", "peft==0.11.1"),
+        ("torch==2.4.1", "transformers==4.53.3", "accelerate==1.3.0", "peft==0.17.1"),
+        ("torch==2.9.1", "transformers==5.0.0", "accelerate==1.11.0", "peft==0.18.0"),
+        ("torch==2.6.0", "bitsandbytes==0.45.5", "triton==3.2.0"),
+        ("torch==2.5.1", "bitsandbytes==0.44.1", "triton==3.1.0"),
+        ("torch==2.7.1", "deepspeed==0.17.4", "transformers==4.46.1"),
+        ("vllm==0.9.2", "transformers==4.53.3"),
+        ("torch==2.5.0", "torchvision==0.20.0", "torchaudio==2.5.0"),
     ],
 )
 def test_sound_combinations_have_no_failure(packages: tuple[str, ...]) -> None:
@@ -115,6 +160,29 @@ def test_what_other_checks_judge_is_left_to_them() -> None:
     facts = facts_of("torch==2.11.0+cu129", "vllm==0.21.0", "deepspeed==0.19.8", nvcc="12.4")
     titles = [f.title for f in findings(check_breaks, facts)]
     assert not any("PyPI's vllm" in title or "toolkit" in title for title in titles)
+
+
+def test_what_only_a_log_shows_is_not_said_of_versions() -> None:
+    facts = facts_of("torch==2.0.1", "transformers==5.0.0", "trl==0.24.0", "torchaudio==2.9.1")
+    titles = [f.title for f in findings(check_breaks, facts)]
+    assert not any("A Trainer was" in title or "A package uses" in title for title in titles)
+
+
+@pytest.mark.parametrize(
+    ("packages", "answer"),
+    [
+        (("transformers==4.45.0.dev0", "accelerate==0.33.0"), False),  # what a release before has
+        (("transformers==4.45.0.dev0", "accelerate==0.34.2"), True),
+        (("accelerate==0.33.0",), False),
+        (("transformers==4.44.2",), True),
+        ((), False),
+    ],
+)
+def test_known_versions_rule_a_break_out(packages: tuple[str, ...], answer: bool) -> None:
+    row = Matrix.load().breaks.named("tf-acc-optimizer-train")
+    assert row is not None
+    facts = facts_of(*packages)
+    assert contradicts(row, condition_values(facts), facts) is answer
 
 
 def test_windows_got_numpy_2_later() -> None:

@@ -44,8 +44,8 @@ def test_anchors(
 
 def test_every_known_break_is_a_row(matrix: Matrix) -> None:
     rows = matrix.breaks.all
-    assert len(rows) == 52
-    assert len({row.name for row in rows}) == 52
+    assert len(rows) == 84
+    assert len({row.name for row in rows}) == 84
     assert all(row.text.endswith(".") and row.title for row in rows)
 
 
@@ -75,6 +75,16 @@ def test_only_rows_about_known_things_are_read(matrix: Matrix) -> None:
     assert "torch-numpy2-linux" not in about  # the platform is not known
     with_platform = {row.name for row in matrix.breaks.about({"torch", "numpy", "platform"})}
     assert {"torch-numpy2-linux", "torch-numpy2-windows"} <= with_platform
+
+
+def test_a_log_shows_a_break_when_all_its_frames_are_there(matrix: Matrix) -> None:
+    words, frame = "tf-optimizer-train", "accelerate-optimizer-frame"
+    assert [row.name for row in matrix.breaks.shown_in({words, frame})] == [
+        "tf-acc-optimizer-train"
+    ]
+    assert list(matrix.breaks.shown_in({words})) == []
+    assert list(matrix.breaks.shown_in({frame})) == []
+    assert list(matrix.breaks.shown_in(set())) == []
 
 
 def test_a_break_of_several_packages_names_them(matrix: Matrix) -> None:

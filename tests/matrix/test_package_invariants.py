@@ -18,6 +18,12 @@ def test_the_shipped_tables_hold(matrix: Matrix) -> None:
 
 BROKEN = [
     (
+        "breaks.toml",
+        'shows = "ds-no-sync"',
+        'shows = "ds-no-such"',
+        "breaks.toml: tf-ds-no-sync: shows: there is no signature ds-no-such",
+    ),
+    (
         "packages/torchvision.toml",
         'requires = { numpy = "", torch = "==2.8.0" }',
         'requires = { numpy = "", torch = "==2.7.0" }',

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from envguard.checks import CAUSE_ORDER as ENVIRONMENT_ORDER
 from envguard.crash.rules.builds import check_build_words, check_toolkit_version
+from envguard.crash.rules.companions import check_companion_words, check_xformers
 from envguard.crash.rules.driver import (
     check_device_words,
     check_driver_age,
@@ -22,6 +23,7 @@ from envguard.crash.rules.imports import (
     check_system_library,
     check_undefined_symbol,
 )
+from envguard.crash.rules.known_breaks import check_known_breaks
 from envguard.crash.rules.launchers import (
     check_asked_to_stop,
     check_forced_kill,
@@ -33,8 +35,11 @@ from envguard.crash.rules.native import (
     check_transport,
 )
 from envguard.crash.rules.nccl import check_nccl_words, check_watchdog
+from envguard.crash.rules.packages import check_missing_names, check_package_words
 from envguard.crash.rules.program import check_disk, check_numerics, check_program_words
 from envguard.crash.rules.shared_memory import check_shared_memory, check_shared_memory_leak
+from envguard.crash.rules.site_roots import check_site_roots
+from envguard.crash.rules.toolchain import check_toolchain_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,7 +56,14 @@ RULES: tuple[Rule, ...] = (
     check_no_gpu,
     check_device_words,
     check_import_words,
+    check_known_breaks,
+    check_package_words,
+    check_missing_names,
     check_build_words,
+    check_toolchain_words,
+    check_site_roots,
+    check_companion_words,
+    check_xformers,
     check_undefined_symbol,
     check_missing_library,
     check_system_library,
@@ -101,14 +113,25 @@ CAUSE_ORDER: tuple[str, ...] = (
     "toolkit-missing",
     "toolkit-too-old-for-gpu",
     "host-compiler-not-accepted",
+    "compiler-too-old-for-torch",
+    "compiler-missing",
+    "python-headers-missing",
+    "ninja-missing",
+    "build-out-of-memory",
     "distutils-missing",
     "torch-missing",
+    "ds-nccl-eager-connect",
     "ds-too-old-for-torch",
     "ds-too-old-for-numpy",
+    "torch-too-old-for-numpy",
     "numpy-interface-mismatch",
     "torch-too-old-for-package",
+    "package-too-old-for-torch",
+    "requirement-not-met",
+    "package-versions-differ",
     "setuptools-without-pkg-resources",
     "transformers-regression",
+    "torch-release-bug",
     "abi-cxx11-flag",
     "abi-torch-version",
     "ld-library-path-shadow",
@@ -120,7 +143,9 @@ CAUSE_ORDER: tuple[str, ...] = (
     "vision-cpu-build",
     "companion-from-other-index",
     "vision-torch-mismatch",
+    "cuda-library-missing",
     "shared-library-missing",
+    "extension-build-failed",
     "symbol-missing",
     "extension-lacks-code-for-gpu",
     "gpu-hardware-fault",

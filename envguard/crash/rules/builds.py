@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
 
-_INSTALL_TOOLKIT = "install the CUDA toolkit of torch's CUDA major and set CUDA_HOME"
+INSTALL_TOOLKIT = "install the CUDA toolkit of torch's CUDA major and set CUDA_HOME"
 _AUTO_CPU = Outcome(
     "CRS016",
     "resolver-auto-backend",
@@ -52,7 +52,7 @@ _WORDS = (
             "an extension is to be compiled and there is no CUDA toolkit",
             "torch brings run-time libraries and no nvcc. What nvidia-smi prints as CUDA version "
             "is the driver's, not a toolkit.",
-            _INSTALL_TOOLKIT,
+            INSTALL_TOOLKIT,
         ),
         ("missing-cuda-home",),
         unless=("build-without-torch",),
@@ -63,7 +63,7 @@ _WORDS = (
             "toolkit-missing",
             "once the build sees torch, it will ask for a CUDA toolkit",
             "The second barrier behind the first.",
-            _INSTALL_TOOLKIT,
+            INSTALL_TOOLKIT,
         ),
         ("missing-cuda-home",),
         needs=("build-without-torch",),

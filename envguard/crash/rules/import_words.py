@@ -5,6 +5,14 @@ from __future__ import annotations
 from envguard.crash.rules.model import Outcome, WordRule
 
 _OLD_DEEPSPEED = "DeepSpeed is too old for this torch"
+_TORCH_SIX = Outcome(
+    "CRS030",
+    "ds-too-old-for-torch",
+    _OLD_DEEPSPEED,
+    "torch 2.0 removed torch._six, which DeepSpeed imports before 0.8.2.",
+    "upgrade DeepSpeed to 0.8.2 or newer; a stub module is no cure",
+    ("python", "-m", "pip", "install", "deepspeed>=0.8.2"),
+)
 
 WORDS = (
     WordRule(
@@ -49,16 +57,21 @@ WORDS = (
         ),
         ("cudnn-differs",),
     ),
+    WordRule(_TORCH_SIX, ("torch-six",), needs=("deepspeed-frame", "deepspeed-words")),
+    WordRule(
+        _TORCH_SIX, ("torch-six",), unless=("deepspeed-frame", "deepspeed-words", "site-frame")
+    ),
     WordRule(
         Outcome(
-            "CRS030",
-            "ds-too-old-for-torch",
-            _OLD_DEEPSPEED,
-            "torch 2.0 removed torch._six, which DeepSpeed imports before 0.8.2.",
-            "upgrade DeepSpeed to 0.8.2 or newer; a stub module is no cure",
-            ("python", "-m", "pip", "install", "deepspeed>=0.8.2"),
+            "CRS159",
+            "package-too-old-for-torch",
+            "a package imports torch._six, which torch 2.0 removed",
+            "It was written for torch 1.",
+            "upgrade the package in the traceback; a stub module is no cure",
         ),
         ("torch-six",),
+        needs=("site-frame",),
+        unless=("deepspeed-frame", "deepspeed-words"),
     ),
     WordRule(
         Outcome(

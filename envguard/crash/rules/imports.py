@@ -6,6 +6,13 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envguard.crash.rules.companions import (
+    VISION,
+    goes_with,
+    is_of_ffmpeg,
+    outcome_of_library,
+    owner_of,
+)
 from envguard.crash.rules.driver import NO_GPU
 from envguard.crash.rules.import_words import WORDS
 from envguard.crash.rules.model import Outcome, apply_words, make_finding
@@ -104,9 +111,14 @@ LIBSTDCXX = Outcome(
 )
 
 # Itanium mangling: a length before each name, as in _ZN3c105Error.
-_TORCH_SYMBOL = re.compile(r"(?<!\d)(?:3c10|2at|5torch|6caffe2|4c10d)(?!\d\d)|^(?:THP|aoti_torch_)")
+# torch's stable interface is C: torch_dtype_float8_e4m3fn, torch_call_dispatcher.
+_TORCH_SYMBOL = re.compile(
+    r"(?<!\d)(?:3c10|2at|5torch|6caffe2|4c10d)(?=[\dA-Z])|^(?:THP|aoti_torch_|torch_[a-z])"
+)
 # The old std::string is the substitution Ss, alone or by reference (RKSs) and often at the end.
 _OLD_STRING = re.compile(r"(?:RK|[EiljmbxyvP])Ss(?:$|[A-Z_])|S[sS]_?$|Ss$")
+_BNB_CPU = "libbitsandbytes_cpu.so"
+_IMAGE_ONLY = "Failed to load image Python extension"
 _CUDA_SYMBOLS = ("__nvJitLink", "cublas", "cudnn", "cusparse", "cusolver", "cufft", "nvrtc")
 # Libraries whose file name carries the CUDA major, or a number that goes with it.
 _CUDA_LIBRARY = re.compile(
@@ -123,15 +135,23 @@ def check_import_words(case: Case) -> Iterator[Finding]:
 
 def check_undefined_symbol(case: Case) -> Iterator[Finding]:
     """A symbol that the loaded libraries do not have: its name tells whose it is."""
-    hit = case.log.first("undefined-symbol")
+    hits = [hit for hit in case.log.all("undefined-symbol") if _BNB_CPU not in hit.text]
+    # torchvision goes on without its image files, and says that it may be ignored.
+    grave = [hit for hit in hits if _IMAGE_ONLY not in hit.text]
+    hit = next(iter(grave or hits), None)
     if hit is None:
         return
-    symbol = hit.groups["sym"]
+    status = Status.FAIL if grave else Status.WARN
+    symbol, package = hit.groups["sym"], owner_of(hit.text)
     outcome = outcome_of_symbol(symbol)
+    is_torch = outcome in {STRING_ABI, TORCH_VERSION}
+    if is_torch and package == "torchvision":
+        outcome = VISION
     abi = "the new std::string" if "__cxx1112basic_string" in symbol else "the old std::string"
     named = replace(hit, groups={**hit.groups, "abi": abi, "lib": _file_of(hit)})
     more = (Evidence("symbol", symbol, hit.place),)
-    yield make_finding(case, outcome, Status.FAIL, (named,), more=more)
+    pair = goes_with(case, package) if is_torch else ""
+    yield make_finding(case, outcome, status, (named,), more=more, detail=pair)
 
 
 def outcome_of_symbol(symbol: str) -> Outcome:
@@ -155,18 +175,35 @@ def _file_of(hit: Hit) -> str:
 
 def check_missing_library(case: Case) -> Iterator[Finding]:
     """A shared library that the loader does not find."""
-    hit = case.log.first("cannot-open-shared")
+    hit = _missing_library(case)
     if hit is None:
         return
     name = hit.groups["lib"]
     outcome = MISSING_LIBRARY
-    if _OF_DRIVER.match(name):
+    if (told := outcome_of_library(case, name)) is not None:
+        outcome, groups = told
+        hit = replace(hit, groups={**hit.groups, **groups})
+    elif _OF_DRIVER.match(name):
         outcome = NO_GPU
     elif _CUDA_LIBRARY.match(name):
         outcome = CUDART
     elif _OF_TORCH.match(name):
         outcome = TORCH_LIBRARY
     yield make_finding(case, outcome, Status.FAIL, (hit,))
+
+
+def _missing_library(case: Case) -> Hit | None:
+    """The library that is spoken of: FFmpeg's only where nothing else is wrong.
+
+    An extension that was to be compiled on first use is no library that could be installed.
+    """
+    built = {hit.order for hit in case.log.all("extension-not-built")}
+    hits = [hit for hit in case.log.all("cannot-open-shared") if hit.order not in built]
+    hits = [hit for hit in hits if "libbitsandbytes_" not in hit.groups["lib"]]
+    others = [hit for hit in hits if not is_of_ffmpeg(hit.groups["lib"])]
+    if hits and not others and case.log.has("undefined-symbol"):
+        return None
+    return next(iter(others or hits), None)
 
 
 def check_system_library(case: Case) -> Iterator[Finding]:
