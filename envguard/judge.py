@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 from envguard.backend import Wish, has_gpu_to_serve, nearest_build
 from envguard.checks import CAUSE_ORDER, run_checks
@@ -19,12 +18,15 @@ from envguard.matrix.fit import DriverGrade
 from envguard.matrix.rows import minimum_for
 
 if TYPE_CHECKING:
+    from packaging.version import Version
+
     from envguard.backend import Candidate
     from envguard.checks.context import CheckOptions
     from envguard.facts.environment import Environment
     from envguard.facts.facts import Facts
     from envguard.facts.findings import Finding
     from envguard.matrix.loader import Matrix
+    from envguard.matrix.rows import TorchBuildRow
 
 # Findings that another torch build would cure.
 _CURED_BY_ANOTHER_BUILD = frozenset(
@@ -128,7 +130,7 @@ def _recommendation(
         system = OperatingSystem.WINDOWS if is_windows else OperatingSystem.LINUX
         floor = minimum_for(row, system) if row else None
         why += f", it has to be at least {floor}" if floor else ""
-    pins = [f"torch=={build.label}", *_companion_pins(environment, build.label, matrix)]
+    pins = [f"torch=={build.label}", *_companion_pins(environment, build, matrix)]
     manager = environment.manager if environment else None
     return Recommendation(
         torch=str(build.version),
@@ -139,20 +141,26 @@ def _recommendation(
     )
 
 
-def _companion_pins(environment: Environment | None, label: str, matrix: Matrix) -> tuple[str, ...]:
+def _companion_pins(
+    environment: Environment | None, build: TorchBuildRow, matrix: Matrix
+) -> tuple[str, ...]:
     """Pins for the companions that are installed now, released for the recommended torch."""
-    if environment is None:
-        return ()
-    public, _, backend = label.partition("+")
-    release = matrix.torch.release(Version(public))
-    if release is None:
+    release = matrix.torch.release(build.version)
+    if environment is None or release is None:
         return ()
     versions = {"torchvision": release.torchvision, "torchaudio": release.torchaudio}
     return tuple(
-        f"{name}=={found[-1]}" + (f"+{backend}" if backend else "")
+        f"{name}=={found[-1]}" + _companion_label(name, found[-1], build, matrix)
         for name, found in versions.items()
         if found and environment.distribution(name) is not None
     )
+
+
+def _companion_label(name: str, version: Version, build: TorchBuildRow, matrix: Matrix) -> str:
+    is_labelled = build.has_label and matrix.index.is_labelled(
+        name, version, build.backend, build.platform
+    )
+    return f"+{build.backend.label}" if is_labelled else ""
 
 
 def _with_remedy(finding: Finding, recommended: Recommendation | None) -> Finding:

@@ -19,6 +19,7 @@ from scripts.extensions_corrections import apply_corrections
 from scripts.extensions_deepspeed import derive_deepspeed
 from scripts.extensions_packages import derive_package
 from scripts.extensions_sources import Words
+from scripts.matrix_early import with_early
 
 _ROOT = Path(__file__).resolve().parent.parent
 
@@ -36,7 +37,7 @@ def derive_tables(folder: Path, words: Words) -> dict[str, str]:
     corrections = _load(Path(__file__).with_name("extensions_corrections.toml"))
     facts = apply_corrections(_load(folder / "extensions.toml"), corrections)
     builds: dict[str, dict[str, str]] = {}
-    for row in _load(folder / "torch_cuda.toml")["domain"]:
+    for row in with_early(_load(folder / "torch_cuda.toml"))["domain"]:
         builds.setdefault(row["package"], {})[row["version"]] = row["pypi_build"]
     tables = {
         f"packages/{name}.toml": derive_package(name, words, facts, builds)

@@ -15,6 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.matrix_drivers import derive_drivers, derive_toolkits, derive_uv
+from scripts.matrix_early import with_early
 from scripts.matrix_format import render_table
 from scripts.matrix_gpus import derive_gpus
 from scripts.matrix_index import derive_index
@@ -38,7 +39,7 @@ def derive_tables(folder: Path, words: Words) -> dict[str, str]:
         WordsError: Facts and wording do not match.
     """
     facts, compilers = (
-        _load(folder / name) for name in ("torch_cuda.toml", "toolkit_compilers.toml")
+        with_early(_load(folder / name)) for name in ("torch_cuda.toml", "toolkit_compilers.toml")
     )
     tables = {
         "drivers.toml": derive_drivers(facts, compilers, words),

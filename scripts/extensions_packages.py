@@ -163,9 +163,9 @@ def _compiled(fact: Row, builds: Row, own: Row) -> Row:
         or (fact.get("cuda") if own["section"] == "torch_pypi" else None)
     )
     if cuda:
-        row["cuda"] = _cuda(cuda)
+        row["cuda"] = cuda_release(cuda)
     if "linux_x86_64_libs" in fact:
-        row["cudas"] = " ".join(_cuda(lib) for lib in fact["linux_x86_64_libs"])
+        row["cudas"] = " ".join(cuda_release(lib) for lib in fact["linux_x86_64_libs"])
         row["other_libs"] = " ".join(fact.get("other_libs", []))
     for field, to in (
         ("built_with_torch", "built_with"),
@@ -187,9 +187,11 @@ def _compiled(fact: Row, builds: Row, own: Row) -> Row:
     return row
 
 
-def _cuda(text: str) -> str:
-    """``cu128`` and ``cuda128`` are 12.8; ``12.8``, ``12`` and ``cpu`` stay."""
+def cuda_release(text: str) -> str:
+    """``cu128`` and ``cuda128`` are 12.8, ``cu92`` is 9.2; ``12.8``, ``12`` and ``cpu`` stay."""
     digits = re.sub(r"^(?:cuda|cu)", "", text)
+    if re.fullmatch(r"[89]\d", digits):
+        return f"{digits[0]}.{digits[1]}"
     return (
         digits
         if "." in digits or len(digits) < 3 or digits == "cpu"

@@ -27,7 +27,7 @@ PLATFORMS = {
     "win_arm64": "windows-aarch64",
 }
 LINUX = PLATFORMS["linux_x86_64"]
-_SEEN = {"lockfiles", "head-doc"}
+_SEEN = {"install-lines", "lockfiles", "head-doc"}
 _SCRIPTS = ("test-infra", "builder-")
 
 
@@ -78,7 +78,7 @@ def _release(fact: Row, words: Words) -> Row:
     if fact["triton"]:
         row["triton"] = fact["triton"]
     libs = fact["cuda_libs"]
-    row["cudnn"], row["nccl"] = libs["cudnn"].split()[0], libs["nccl"].split()[0]
+    row |= {name: libs[name].split()[0] for name in ("cudnn", "nccl") if name in libs}
     row["source"] = words.sources_of("pypi-meta")
     row["confidence"] = "metadata"
     named = ("requires_python", "triton", "cudnn", "nccl")

@@ -87,14 +87,19 @@ class Verified:
     def attest_targets(self, row: Row) -> Row:
         """Likewise for a row of code targets, which also belongs to backends.
 
+        A wheel without an architecture string (torch before 1.6) tells what it holds, not which
+        of it is torch's own.
+
         Raises:
             VerifiedError: A wheel holds other targets.
         """
         found = [self.of(torch, row["platform"]) for torch in row["torch"]]
         read = [wheel for wheel in found if wheel and wheel["backend"] in row["backends"]]
         for wheel in read:
-            if sorted(wheel["targets"]) != sorted(row["targets"]):
-                raise VerifiedError(f"{wheel['file']} holds {wheel['targets']}: split its fact")
+            held = wheel.get("targets") or [*wheel["cubins"], *wheel["ptx"]]
+            missing = set(row["targets"]) - set(held)
+            if missing or ("targets" in wheel and len(held) != len(row["targets"])):
+                raise VerifiedError(f"{wheel['file']} holds {' '.join(held)}: split its fact")
         if len(read) == len(found) and len(row["backends"]) == 1:
             return self.attest(row, row["torch"], row["platform"])
         row["source"] = [*row["source"], *map(source_key, read)]
@@ -146,9 +151,10 @@ def wheel_row(wheel: TorchWheel, read: str) -> Row:
         row["glibc"] = str(wheel.glibc)
     if wheel.cxx11_abi is not None:
         row["cxx11_abi"] = wheel.cxx11_abi
-    if wheel.arch_flags is not None and wheel.code is not None:
+    if wheel.arch_flags and wheel.code is not None:
         ptx = [t for t, _ in wheel.code if t.kind is CodeKind.PTX]
         row["targets"] = [str(target) for target in (*wheel.arch_flags, *sorted(ptx))]
+    if wheel.code is not None:
         row["cubins"] = {str(t): n for t, n in wheel.code if t.kind is CodeKind.CUBIN}
         row["ptx"] = {str(t): n for t, n in wheel.code if t.kind is CodeKind.PTX}
     return row

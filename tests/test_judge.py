@@ -36,9 +36,37 @@ def failing(report: Report) -> Finding:
     return finding
 
 
-def test_that_no_build_serves_a_gpu_is_said() -> None:
+def test_an_old_release_is_named_where_only_that_has_code_for_a_gpu() -> None:
     report = judged(
         ("torch==2.0.1+cu117",), gpu=["Tesla K40m"], driver="470.256.02", platform="linux-x86_64"
+    )
+    assert report.recommended is not None
+    assert (report.recommended.torch, report.recommended.backend) == ("1.3.0", "cu101")
+    assert "torch==1.3.0" in report.recommended.command  # its wheels carry no label
+
+
+def test_companions_that_carry_no_label_are_named_without_one() -> None:
+    report = judged(
+        ("torch==1.9.0+cu102", "torchvision==0.10.0+cu102", "torchaudio==0.9.0"),
+        gpu=["NVIDIA A100-SXM4-80GB"],
+        driver="470.57.02",
+        platform="linux-x86_64",
+        python_version="3.6",
+    )
+    assert report.recommended is not None
+    command = report.recommended.command
+    release, label = report.recommended.torch, report.recommended.backend
+    assert (release, label) == ("1.9.0", "cu111")
+    assert {"torchvision==0.10.0+cu111", "torchaudio==0.9.0"} <= set(command)
+
+
+def test_that_no_build_serves_a_gpu_is_said() -> None:
+    report = judged(
+        ("torch==2.0.1+cu117",),
+        gpu=["Tesla K40m"],
+        driver="470.256.02",
+        platform="linux-x86_64",
+        python_version="3.11",
     )
     remedy = failing(report).remedy
     assert report.recommended is None

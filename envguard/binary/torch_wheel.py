@@ -22,6 +22,8 @@ from envguard.facts.versions import Backend, CudaVersion
 if TYPE_CHECKING:
     import zipfile
 
+    from packaging.tags import Tag
+
     from envguard.binary.wheel_files import WheelFiles
 
 _LIBRARIES = "torch/lib/"
@@ -75,10 +77,14 @@ def _named(name: str) -> tuple[Version, Platform, tuple[str, ...], str, str]:
     if package != "torch" or match is None:
         raise UnreadableError(f"{name!r} is no wheel of torch for Linux")
     found = sorted(tags, key=str)[0]
-    # cp313t is an interpreter of its own: its wheels are named cp313-cp313t.
-    python = found.abi if found.abi.startswith(found.interpreter) else found.interpreter
-    platform = Platform.parse(f"linux-{match[1]}")
+    platform, python = Platform.parse(f"linux-{match[1]}"), interpreter_of(found)
     return Version(version.public), platform, tuple(platforms), python, "".join(map(str, build))
+
+
+def interpreter_of(tag: Tag) -> str:
+    """The interpreter of a tag: ``cp313t`` is one of its own, ``cp37m`` the usual CPython 3.7."""
+    is_own = tag.abi.startswith(tag.interpreter) and tag.abi != f"{tag.interpreter}m"
+    return tag.abi if is_own else tag.interpreter
 
 
 def _info_text(files: WheelFiles, members: dict[str, zipfile.ZipInfo], base: str) -> str:

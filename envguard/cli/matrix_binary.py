@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
-from envguard.binary.torch_wheel import read_torch_wheel
+from envguard.binary.torch_wheel import interpreter_of, read_torch_wheel
 from envguard.binary.wheel import MEGABYTE
 from envguard.binary.wheel_files import open_wheel
 from envguard.cli.wheel_report import WheelReport
@@ -39,7 +39,7 @@ class WheelRequest:
 
     Args:
         releases: These; none stands for every one from torch 2.6 on.
-        python_tag: The interpreter; empty for CPython 3.11, or the oldest that there is.
+        python_tag: The interpreter; empty for CPython 3.11, or the nearest that there is.
         folder: Wheels in it are not downloaded.
         index_url: Registry; empty for the one that uv is configured for.
         offline: Read the wheels of the folder only.
@@ -142,7 +142,10 @@ def _published(matrix: Matrix, release: Version, request: WheelRequest, registry
 def _python_of(matrix: Matrix, release: Version) -> str:
     row = matrix.torch.release(release)
     pythons = row.pythons.get(_LINUX, ()) if row else ()
-    return _USUAL if not pythons or _USUAL in pythons else pythons[0]
+    if not pythons or _USUAL in pythons:
+        return _USUAL
+    is_older = int(pythons[-1].removeprefix("cp3").rstrip("t")) < int(_USUAL.removeprefix("cp3"))
+    return pythons[-1] if is_older else pythons[0]
 
 
 def _fits(name: str, python: str) -> bool:
@@ -155,8 +158,7 @@ def _fits(name: str, python: str) -> bool:
 
 
 def _is_for(tag: Tag, python: str) -> bool:
-    own = tag.abi if tag.abi.startswith(tag.interpreter) else tag.interpreter
-    return not python or own == python
+    return not python or interpreter_of(tag) == python
 
 
 def largest_bytes(mebibytes: int | None) -> int | None:

@@ -12,6 +12,7 @@ from envguard.facts.machine import Platform
 from envguard.facts.versions import Backend, CodeKind, CodeTarget
 
 CUDA_LIBRARY = "libtorch_cuda.so"
+_CUDA_LIBRARIES = (CUDA_LIBRARY, "libcaffe2_gpu.so", "libtorch.so")  # since 1.5, till 1.1, till 1.4
 PYTHON_LIBRARY = "libtorch_python.so"
 
 
@@ -65,8 +66,12 @@ class TorchWheel:
 
     @property
     def code(self) -> tuple[tuple[CodeTarget, int], ...] | None:
-        """Pieces of GPU code in libtorch_cuda by target; None when it was not read."""
-        file = self.library(CUDA_LIBRARY)
+        """Pieces of GPU code in libtorch_cuda by target; None when it was not read.
+
+        Before torch 1.5 another library held them.
+        """
+        files = (self.library(name) for name in _CUDA_LIBRARIES)
+        file = next((f for f in files if f is not None), None)
         if file is None or file.cubin is None or file.ptx is None:
             return None
         return tuple(

@@ -171,6 +171,24 @@ def rows_with_words(document: Document, array: str, words: Iterable[str]) -> Ite
             yield Row(document, array, index, data.row(array, index))
 
 
+def rows_naming(document: Document, array: str, field: str, word: str) -> Iterator[Row]:
+    """The rows of an array whose field of words holds this one, without decoding the others.
+
+    Raises:
+        MatrixError: The array is missing, or a row that may be meant is malformed.
+    """
+    data = document.data
+    if not isinstance(data, LineData) or not data.lines(array):
+        yield from (row for row in document.rows(array) if word in row.words(field))
+        return
+    wanted = re.compile(rf'\b{field} = "(?:[^"]* )?{re.escape(word)}[ "]')
+    for index, line in enumerate(data.lines(array)):
+        if wanted.search(line):
+            row = Row(document, array, index, data.row(array, index))
+            if word in row.words(field):
+                yield row
+
+
 def find_rows(document: Document, array: str, field: str, text: str) -> Iterator[Row]:
     """The rows of an array whose field is exactly this text, without decoding the others.
 

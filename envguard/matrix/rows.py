@@ -171,8 +171,9 @@ class TorchRelease:
         torchvision: Versions released for it.
         torchaudio: Versions released for it.
         triton: Version specifier of PyPI's wheel, empty when it needs none.
-        cudnn: cuDNN of PyPI's Linux x86_64 wheel, as text; other builds are in the libs table.
-        nccl: NCCL of the same wheel, as text.
+        cudnn: cuDNN of PyPI's Linux x86_64 wheel, as text, empty when not recorded; other builds
+            are in the libs table.
+        nccl: NCCL of the same wheel, likewise.
     """
 
     version: Version

@@ -8,9 +8,10 @@ from packaging.version import Version
 
 from envguard.facts.machine import Platform
 from envguard.facts.versions import Backend, CodeTarget
+from envguard.matrix.lines import rows_naming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from envguard.matrix.reading import Document, Row
 
@@ -80,16 +81,39 @@ def read_exception(row: Row) -> dict[str, object]:
     return changes
 
 
-def spread(
-    document: Document, array: str, read: Callable[[Row], R]
-) -> dict[Version, dict[Platform, R]]:
-    """Read an array whose rows each stand for several releases of one platform.
+class TorchRows:
+    """The rows about some releases, spread out: by release and platform, or by build.
+
+    Args:
+        document: ``torch.toml``.
+        version: Only rows that name this release are read; None for all.
+
+    Raises:
+        MatrixError: A row misses a field, has the wrong form, or states something twice.
+    """
+
+    __slots__ = ("exceptions", "index", "targets", "wheels")
+
+    def __init__(self, document: Document, version: Version | None = None) -> None:
+        def rows(array: str) -> Iterator[Row]:
+            if version is None:
+                return document.rows(array)
+            return rows_naming(document, array, "torch", str(version))
+
+        self.wheels = spread(rows("pypi"), WheelRow)
+        self.index = spread(rows("index"), IndexRow)
+        self.targets = spread_builds(rows("build"), TargetRow)
+        self.exceptions = spread_builds(rows("exception"), read_exception)
+
+
+def spread(rows: Iterable[Row], read: Callable[[Row], R]) -> dict[Version, dict[Platform, R]]:
+    """Read rows that each stand for several releases of one platform.
 
     Raises:
         MatrixError: A row is malformed, or a release and platform are stated twice.
     """
     found: dict[Version, dict[Platform, R]] = {}
-    for row in document.rows(array):
+    for row in rows:
         value = read(row)
         platform = row.value("platform", Platform.parse)
         for version in row.values("torch", Version):
@@ -100,14 +124,14 @@ def spread(
     return found
 
 
-def spread_builds(document: Document, array: str, read: Callable[[Row], R]) -> Mapping[BuildKey, R]:
-    """Read an array whose rows each stand for several releases and backends of one platform.
+def spread_builds(rows: Iterable[Row], read: Callable[[Row], R]) -> Mapping[BuildKey, R]:
+    """Read rows that each stand for several releases and backends of one platform.
 
     Raises:
         MatrixError: A row is malformed, or a build is stated twice.
     """
     found: dict[BuildKey, R] = {}
-    for row in document.rows(array):
+    for row in rows:
         value = read(row)
         platform = row.value("platform", Platform.parse)
         for version in row.values("torch", Version):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
@@ -10,15 +11,9 @@ from packaging.version import Version
 
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.versions import CPU, Backend
+from envguard.matrix.lines import find_rows
 from envguard.matrix.rows import Provenance, TorchBuildRow, TorchRelease
-from envguard.matrix.torch_rows import (
-    IndexRow,
-    TargetRow,
-    WheelRow,
-    read_exception,
-    spread,
-    spread_builds,
-)
+from envguard.matrix.torch_rows import IndexRow, TargetRow, TorchRows, WheelRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,33 +24,38 @@ INDEX_TEMPLATE = "https://download.pytorch.org/whl/{backend}"
 
 
 class TorchTable:
-    """The rows of ``torch.toml``, joined on demand.
+    """The rows of ``torch.toml``, read and joined on demand: most commands ask for one release.
+
+    Each query raises MatrixError where a row that it reads misses a field, has the wrong form, or
+    states something twice; :attr:`releases` reads every row.
 
     Args:
         document: The decoded file.
-
-    Raises:
-        MatrixError: A row misses a field, has the wrong form, or states something twice.
     """
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self._wheels = spread(document, "pypi", WheelRow)
-        self._index = spread(document, "index", IndexRow)
-        self._targets = spread_builds(document, "build", TargetRow)
-        self._exceptions = spread_builds(document, "exception", read_exception)
-        self._by_version: dict[Version, TorchRelease] = {}
-        for row in document.rows("release"):
-            release = self._read_release(row)
-            if release.version in self._by_version:
-                raise row.error("version", f"{release.version} is stated twice")
-            self._by_version[release.version] = release
-        self.releases = tuple(sorted(self._by_version.values(), key=lambda r: r.version))
+        self._rows: dict[Version, TorchRows] = {}
+        self._by_version: dict[Version, TorchRelease | None] = {}
         self._builds: dict[Version, tuple[TorchBuildRow, ...]] = {}
+
+    @cached_property
+    def releases(self) -> tuple[TorchRelease, ...]:
+        """Every release, oldest first."""
+        found: dict[Version, TorchRelease] = {}
+        for row in self.document.rows("release"):
+            release = self._read_release(row, self._every_row)
+            if release.version in found:
+                raise row.error("version", f"{release.version} is stated twice")
+            found[release.version] = release
+        return tuple(sorted(found.values(), key=lambda r: r.version))
 
     def release(self, version: Version) -> TorchRelease | None:
         """The release of a version, whose local label does not matter; None when not recorded."""
-        return self._by_version.get(_public(version))
+        public = _public(version)
+        if public not in self._by_version:
+            self._by_version[public] = self._find_release(public)
+        return self._by_version[public]
 
     def builds(
         self,
@@ -108,16 +108,35 @@ class TorchTable:
     @property
     def code_rows(self) -> Mapping[tuple[Version, Platform, Backend], TargetRow]:
         """The recorded code targets by build, published or not; for :mod:`invariants`."""
-        return self._targets
+        return self._every_row.targets
 
     @property
     def exceptions(self) -> Mapping[tuple[Version, Platform, Backend], Mapping[str, object]]:
         """How some builds differ from PyPI's wheel; for :mod:`invariants`."""
-        return self._exceptions
+        return self._every_row.exceptions
 
-    def _read_release(self, row: Row) -> TorchRelease:
+    @cached_property
+    def _every_row(self) -> TorchRows:
+        return TorchRows(self.document)
+
+    def _rows_about(self, version: Version) -> TorchRows:
+        if "_every_row" in self.__dict__:
+            return self._every_row
+        found = self._rows.get(version)
+        if found is None:
+            found = self._rows[version] = TorchRows(self.document, version)
+        return found
+
+    def _find_release(self, version: Version) -> TorchRelease | None:
+        row = next(find_rows(self.document, "release", "version", str(version)), None)
+        if row is not None:
+            return self._read_release(row, self._rows_about(version))
+        # 2.7 and 2.7.0 are one release.
+        return next((release for release in self.releases if release.version == version), None)
+
+    def _read_release(self, row: Row, rows: TorchRows) -> TorchRelease:
         version = row.value("version", Version)
-        wheels, index = self._wheels.get(version, {}), self._index.get(version, {})
+        wheels, index = rows.wheels.get(version, {}), rows.index.get(version, {})
         return TorchRelease(
             version=version,
             released=row.text("released"),
@@ -131,8 +150,8 @@ class TorchTable:
             torchvision=row.values("torchvision", Version),
             torchaudio=row.values("torchaudio", Version),
             triton=row.text("triton") if row.has("triton") else "",
-            cudnn=row.text("cudnn"),
-            nccl=row.text("nccl"),
+            cudnn=row.text("cudnn") if row.has("cudnn") else "",
+            nccl=row.text("nccl") if row.has("nccl") else "",
             provenance=row.provenance(),
         )
 
@@ -143,16 +162,17 @@ class TorchTable:
         return found
 
     def _join(self, version: Version) -> Iterator[TorchBuildRow]:
-        wheels, index = self._wheels.get(version, {}), self._index.get(version, {})
+        rows = self._rows_about(version)
+        wheels, index = rows.wheels.get(version, {}), rows.index.get(version, {})
         for platform in sorted({*wheels, *index}, key=str):
             wheel, published = wheels.get(platform), index.get(platform)
             backends = set(published.backends) if published else set()
             if wheel:
                 backends.add(wheel.backend)
             for backend in sorted(backends, key=_backend_order):
-                code = self._targets.get((version, platform, backend))
+                code = rows.targets.get((version, platform, backend))
                 build = _join_build(version, platform, backend, code, wheel, published)
-                changes = self._exceptions.get((version, platform, backend))
+                changes = rows.exceptions.get((version, platform, backend))
                 yield _apply(build, changes) if changes else build
 
 

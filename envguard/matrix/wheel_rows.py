@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _TORCH, _LIBS = "torch.toml", "torch_libs.toml"
 _OURS = ("nvidia-", "cuda-", "triton", "pytorch-triton")
+_ARCH_STRING_SINCE = Version("1.6")  # before, torch.cuda.get_arch_list() did not exist
 _REQUIRES_PLATFORM = Platform.parse("linux-x86_64")
 
 
@@ -162,8 +163,11 @@ def _targets(matrix: Matrix, wheel: TorchWheel) -> Iterator[Comparison]:
     ptx = _joined(target for target in targets if target.kind is CodeKind.PTX)
     flags = None if wheel.arch_flags is None else _joined(wheel.arch_flags)
     full, texts = _in_full(wheel.code)
+    if not gpu_requirements(wheel.requires):
+        full, texts = _held(targets, wheel.code)
+    told = _joined(targets) if wheel.version >= _ARCH_STRING_SINCE else flags or ""
     for field, stated, found, library in (
-        ("targets", _joined(targets), flags, PYTHON_LIBRARY),
+        ("targets", told, flags, PYTHON_LIBRARY),
         ("cubins", cubins, full, CUDA_LIBRARY),
         ("ptx", ptx, texts, CUDA_LIBRARY),
     ):
@@ -178,6 +182,18 @@ def _in_full(code: Iterable[tuple[CodeTarget, int]] | None) -> tuple[str | None,
     enough = max(counts.values(), default=0) / 2
     full = [target for target, count in counts.items() if count > enough]
     cubins, ptx = ([t for t in full if t.kind is kind] for kind in (CodeKind.CUBIN, CodeKind.PTX))
+    return _joined(cubins), _joined(ptx)
+
+
+def _held(
+    targets: Iterable[CodeTarget], code: Iterable[tuple[CodeTarget, int]] | None
+) -> tuple[str | None, str | None]:
+    """The stated targets that are there, where NVIDIA's libraries and their code are linked in."""
+    if code is None:
+        return None, None
+    counts = dict(code)
+    held = [target for target in targets if counts.get(target)]
+    cubins, ptx = ([t for t in held if t.kind is kind] for kind in (CodeKind.CUBIN, CodeKind.PTX))
     return _joined(cubins), _joined(ptx)
 
 

@@ -186,6 +186,7 @@ def test_the_backend_is_what_version_py_states(tmp_path: Path, text: str, backen
     [
         ("torch-2.10.0-3-cp310-cp310-manylinux_2_28_aarch64.whl", "cp310", "3"),
         ("torch-2.9.1-cp313-cp313t-manylinux_2_28_x86_64.whl", "cp313t", ""),
+        ("torch-1.4.0-cp37-cp37m-manylinux1_x86_64.whl", "cp37", ""),
     ],
 )
 def test_a_name_tells_interpreter_and_build(

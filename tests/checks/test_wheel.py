@@ -72,8 +72,8 @@ def test_a_build_for_another_vendor_fails_beside_nvidia_gpus_only(
     ("version", "detail", "remedy"),
     [
         ("2.7.1+git1", "Its label, git1, names no CUDA release.", "let envguard read"),
-        ("2.99.0", "The tables know torch 1.12.0 to ", "torch==2.99.0+cu..."),
-        ("1.9.1", "The tables know torch 1.12.0 to ", "torch==1.9.1+cu..."),
+        ("2.99.0", "The tables know torch 1.0.0 to ", "torch==2.99.0+cu..."),
+        ("1.8.2", "The tables know torch 1.0.0 to ", "torch==1.8.2+cu..."),
     ],
 )
 def test_why_a_build_is_not_known(version: str, detail: str, remedy: str) -> None:

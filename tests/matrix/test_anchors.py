@@ -39,19 +39,45 @@ def pypi_of(matrix: Matrix, version: str, platform: Platform) -> str | None:
 
 
 def test_the_matrix_is_complete(matrix: Matrix) -> None:
-    assert len(matrix.torch.releases) == 32
-    assert len(list(matrix.document("torch.toml").rows("build"))) == 118
+    assert len(matrix.torch.releases) == 52
+    assert len(list(matrix.document("torch.toml").rows("build"))) == 156
     assert len(matrix.gpus.models) == 536
-    assert len(matrix.drivers.toolkits) == 50
+    assert len(matrix.drivers.toolkits) == 55
     assert len(matrix.drivers.floors) == 4
-    assert len(matrix.drivers.branches) == 25
+    assert len(matrix.drivers.branches) == 31
     assert len(matrix.drivers.generations) == 16
     assert len(matrix.libs.libraries) == 50
-    assert len(matrix.libs.companions) == 61
-    assert len(matrix.libs.machine_code) == 23
+    assert len(matrix.libs.companions) == 103
+    assert len(matrix.libs.machine_code) == 43
     assert len(matrix.uv.drivers) == 27
     assert len(matrix.gpus.chips) == 51
     assert len(matrix.toolkits.host_compilers) == 23
+
+
+@pytest.mark.parametrize(
+    ("pin", "targets"),
+    [
+        ("1.0.1+cu90", "sm_35 sm_50 sm_60 sm_70 compute_50"),
+        ("1.2.0+cu100", "sm_35 sm_50 sm_60 sm_61 sm_70 sm_75 compute_50"),
+        ("1.3.0+cu101", "sm_35 sm_50 sm_60 sm_61 sm_70 sm_75 compute_50"),
+        ("1.3.1+cu101", "sm_37 sm_50 sm_60 sm_61 sm_70 sm_75 compute_37"),
+        ("1.5.1+cu102", "sm_37 sm_50 sm_60 sm_61 sm_70 sm_75 compute_37"),
+        ("1.7.1+cu102", "sm_37 sm_50 sm_60 sm_70 sm_75"),
+        ("1.8.1+cu102", "sm_37 sm_50 sm_60 sm_70"),
+        ("1.11.0+cu102", "sm_37 sm_50 sm_60 sm_70"),
+    ],
+)
+def test_code_in_the_early_wheels_of_pypi(matrix: Matrix, pin: str, targets: str) -> None:
+    assert targets_of(matrix, pin, LINUX) == targets.split()
+    version, _, label = pin.partition("+")
+    assert pypi_of(matrix, version, LINUX) == label
+
+
+def test_ampere_code_came_with_cuda_11(matrix: Matrix) -> None:
+    assert "sm_80" in targets_of(matrix, "1.7.1+cu110", LINUX)
+    assert "sm_86" in targets_of(matrix, "1.9.0+cu111", LINUX)
+    assert "sm_80" not in targets_of(matrix, "1.10.1+cu102", LINUX)
+    assert "sm_86" in targets_of(matrix, "1.10.1+cu113", WINDOWS)
 
 
 def test_volta_code_is_in_cu126_of_2_11_and_not_in_cu128(matrix: Matrix) -> None:
@@ -93,6 +119,12 @@ def test_thor_code_is_in_aarch64_cu130_builds_only(matrix: Matrix) -> None:
 @pytest.mark.parametrize(
     ("version", "platform", "label"),
     [
+        ("1.1.0", LINUX, "cu90"),
+        ("1.2.0", LINUX, "cu100"),
+        ("1.4.0", LINUX, "cu101"),
+        ("1.6.0", WINDOWS, None),
+        ("1.7.0", WINDOWS, "cpu"),
+        ("1.9.0", ARM, "cpu"),
         ("1.12.1", LINUX, "cu102"),
         ("2.0.1", LINUX, "cu117"),
         ("2.4.1", LINUX, "cu121"),
@@ -109,7 +141,9 @@ def test_thor_code_is_in_aarch64_cu130_builds_only(matrix: Matrix) -> None:
         ("2.15.0", MAC, "cpu"),
     ],
 )
-def test_what_pypi_holds(matrix: Matrix, version: str, platform: Platform, label: str) -> None:
+def test_what_pypi_holds(
+    matrix: Matrix, version: str, platform: Platform, label: str | None
+) -> None:
     assert pypi_of(matrix, version, platform) == label
 
 
@@ -153,6 +187,12 @@ def test_the_new_cpp_abi_comes_with_2_7_and_earlier_in_2_6_cu126(matrix: Matrix)
 @pytest.mark.parametrize(
     ("cuda", "linux", "windows"),
     [
+        ("8.0", "375.26", "376.51"),
+        ("9.0", "384.81", "385.54"),
+        ("9.2", "396.26", "397.44"),
+        ("10.0", "410.48", "411.31"),
+        ("10.1", "418.39", "418.96"),
+        ("10.2", "440.33", "441.22"),
         ("11.8", "520.61.05", "520.06"),
         ("12.1", "530.30.02", "531.14"),
         ("12.4", "550.54.14", "551.61"),
@@ -187,6 +227,10 @@ def test_oldest_driver_of_a_cuda_major(
 @pytest.mark.parametrize(
     ("driver", "system", "cuda"),
     [
+        ("390.157", OperatingSystem.LINUX, "9.1"),
+        ("410.104", OperatingSystem.LINUX, "10.0"),
+        ("430.64", OperatingSystem.LINUX, "10.1"),
+        ("417.35", OperatingSystem.WINDOWS, "10.0"),
         ("470.256.02", OperatingSystem.LINUX, "11.4"),
         ("535.104.05", OperatingSystem.LINUX, "12.2"),
         ("550.144.03", OperatingSystem.LINUX, "12.4"),
@@ -250,6 +294,8 @@ def test_compute_capability_of_a_product(matrix: Matrix, name: str, capability: 
 @pytest.mark.parametrize(
     ("torch", "torchvision", "torchaudio", "triton"),
     [
+        ("1.5.0", "0.6.0", "0.5.0", ""),
+        ("1.10.1", "0.11.2", "0.10.1", ""),
         ("2.1.2", "0.16.2", "2.1.2", "==2.1.0"),
         ("2.6.0", "0.21.0", "2.6.0", "==3.2.0"),
         ("2.11.0", "0.26.0", "2.11.0", "==3.6.0"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scripts.derive_matrix import main
+from scripts.matrix_early import EarlyError, with_early
 from scripts.matrix_format import render_table
 from scripts.matrix_words import Words, WordsError
 from tests.matrix.conftest import ROOT
@@ -116,3 +117,32 @@ def test_sources_become_keys() -> None:
     assert words.sources_of("pytorch/pytorch issue #95648 prints it") == ["iss-95648"]
     with pytest.raises(WordsError, match="rumour"):
         words.sources_of("builder-2.0; rumour")
+
+
+def test_early_facts_stand_in_front_of_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "early.toml"
+    path.write_text('torch = [{ version = "1.0.0" }]\nnvcc_targets = [{ cuda = "8.x" }]\n')
+    facts = {"torch": [{"version": "1.12.0"}], "meta": {"read_on": "2026-11-29"}}
+    assert with_early(facts, path) == {
+        "torch": [{"version": "1.0.0"}, {"version": "1.12.0"}],
+        "meta": {"read_on": "2026-11-29"},
+    }
+    with pytest.raises(EarlyError, match=r"early\.toml: torch: .*1\.0\.0.* already"):
+        with_early({"torch": [{"version": "1.0.0", "released": "2018-12-07"}]}, path)
+
+
+def test_every_early_release_has_its_builds_and_companions() -> None:
+    early = with_early({"torch": [], "arch": [], "domain": []})
+    companions = {(row["package"], row["version"]) for row in early["domain"]}
+    for release in early["torch"]:
+        variants = release["index_variants"]
+        for platform in ("linux_x86_64", "win_amd64"):
+            built = {
+                variant
+                for row in early["arch"]
+                if release["version"] in row["torch"] and row["platform"] == platform
+                for variant in row["variants"]
+            }
+            assert {"cpu", *built} == set(variants[platform]), (release["version"], platform)
+        for package in ("torchvision", "torchaudio"):
+            assert {(package, version) for version in release[package]} <= companions

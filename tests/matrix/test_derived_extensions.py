@@ -11,6 +11,7 @@ import pytest
 from scripts.derive_extensions import main
 from scripts.extensions_breaks import derive_breaks
 from scripts.extensions_corrections import apply_corrections
+from scripts.extensions_packages import cuda_release
 from scripts.extensions_sources import SourceBook, Words, WordsError
 from scripts.matrix_format import render_table
 from tests.matrix.conftest import ROOT
@@ -170,3 +171,11 @@ def test_a_correction_of_what_is_not_there_any_more_stops_the_derivation() -> No
         apply_corrections(BEFORE, {"change": [change]})
     with pytest.raises(WordsError, match=r"demo 1\.0 is among the facts already"):
         apply_corrections(BEFORE, {"release": [{"section": "demo", "version": "1.0"}]})
+
+
+@pytest.mark.parametrize(
+    ("text", "cuda"),
+    [("cu128", "12.8"), ("cuda102", "10.2"), ("cu92", "9.2"), ("12.8", "12.8"), ("12", "12")],
+)
+def test_a_label_of_a_build_names_its_cuda(text: str, cuda: str) -> None:
+    assert cuda_release(text) == cuda

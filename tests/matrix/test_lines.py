@@ -5,7 +5,13 @@ import tomllib
 import pytest
 
 from envguard.errors import MatrixError
-from envguard.matrix.lines import LineData, decode_lines, find_rows, rows_with_words
+from envguard.matrix.lines import (
+    LineData,
+    decode_lines,
+    find_rows,
+    rows_naming,
+    rows_with_words,
+)
 from envguard.matrix.reading import Document
 from tests.matrix.conftest import ROOT
 
@@ -52,6 +58,27 @@ def test_only_the_row_that_is_asked_for_is_decoded() -> None:
     (row,) = find_rows(document(broken), "release", "version", "1.1")
     assert row.index == 1
     assert row.data == {"version": "1.1", "requires": {"numpy": ">=1, <2"}}
+
+
+def test_rows_are_found_by_one_of_their_words() -> None:
+    text = """\
+build = [
+  { torch = "1.10.0 1.10.1", note = "not torch = 1.1" },
+  { torch = "1.1.0" },
+  { torch = what },
+]
+"""
+    for word, rows in (("1.10.1", [0]), ("1.1.0", [1]), ("1.10", []), ("1.1", [])):
+        found = rows_naming(document(text), "build", "torch", word)
+        assert [row.index for row in found] == rows, word
+    whole = Document("demo.toml", tomllib.loads(text.replace("what", '"1.2"')))
+    assert [row.index for row in rows_naming(whole, "build", "torch", "1.10.0")] == [0]
+
+
+def test_two_rows_on_one_line_are_no_row() -> None:
+    data = document(TEXT.replace('"==2.0", ', '"==2.0" }, { ')).data
+    with pytest.raises(MatrixError, match=r"demo\.toml: release\[0\]: is not valid TOML: "):
+        _ = data["release"]
 
 
 def test_a_text_inside_another_field_is_no_match() -> None:

@@ -39,8 +39,10 @@ def test_a_cuda_that_was_never_released_has_no_driver(matrix: Matrix) -> None:
         ("565.57.01", 565),
         ("585.10", 580),
         ("720.10", 615),
-        ("439.9", None),
-        ("390.157", None),
+        ("439.9", 418),
+        ("390.157", 390),
+        ("375.26", 367),
+        ("361.93.02", None),
     ],
 )
 def test_linux_drivers_belong_to_the_branch_at_or_below(
@@ -62,7 +64,9 @@ def test_linux_drivers_belong_to_the_branch_at_or_below(
         ("566.36", 565),
         ("581.80", 580),
         ("616.92", 615),
-        ("440.97", None),
+        ("440.97", 418),
+        ("388.13", 384),
+        ("368.81", None),
     ],
 )
 def test_windows_drivers_follow_their_own_numbers(
@@ -72,7 +76,7 @@ def test_windows_drivers_follow_their_own_numbers(
 
 
 def test_a_driver_older_than_every_row_supports_no_known_cuda(matrix: Matrix) -> None:
-    assert matrix.drivers.cuda_of_driver(DriverVersion.parse("390.157"), LINUX) is None
+    assert matrix.drivers.cuda_of_driver(DriverVersion.parse("361.93.02"), LINUX) is None
 
 
 def test_the_newest_branch_is_615(matrix: Matrix) -> None:

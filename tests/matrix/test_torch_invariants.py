@@ -71,7 +71,7 @@ CASES: list[Case] = [
         "torch.toml",
         'platform = "linux-x86_64", backends = "cpu cu102 cu113 cu116"',
         'platform = "linux-x86_64", backends = "cpu cu113 cu116"',
-        "torch.toml: pypi[0].backend: cu102 of 1.12.0 is not on the index for linux-x86_64",
+        "torch.toml: pypi[21].backend: cu102 of 1.12.0 is not on the index for linux-x86_64",
     ),
     (
         "torch.toml",
@@ -101,13 +101,13 @@ CASES: list[Case] = [
         "torch.toml",
         'version = "1.12.1", released',
         'version = "1.12.2", released',
-        "torch.toml: pypi[0].torch[1]: 1.12.1 has no release row",
+        "torch.toml: pypi[21].torch[1]: 1.12.1 has no release row",
     ),
     (
         "torch.toml",
         'backend = "cu102", pythons = "cp37 cp38',
-        'backend = "cu102", pythons = "cp36 cp37 cp38',
-        "torch.toml: pypi[N].pythons[0]: 1.12.0 requires Python >=3.7.0",
+        'backend = "cu102", pythons = "cp35 cp37 cp38',
+        "torch.toml: pypi[N].pythons[0]: 1.11.0 requires Python >=3.7.0",
     ),
     (
         "torch.toml",
@@ -125,7 +125,7 @@ CASES: list[Case] = [
         "torch_libs.toml",
         'version = "0.26.0", torch = "==2.11.0"',
         'version = "0.26.0", torch = "==2.10.0"',
-        "torch.toml: release[25].torchvision[0]: torchvision 0.26.0 requires torch==2.10.0",
+        "torch.toml: release[45].torchvision[0]: torchvision 0.26.0 requires torch==2.10.0",
     ),
     (
         "torch.toml",
@@ -137,7 +137,7 @@ CASES: list[Case] = [
         "torch_libs.toml",
         'series = "2.11", backend = "cu130", cudnn = "9.19.0.56"',
         'series = "2.11", backend = "cu130", cudnn = "9.17.1.4"',
-        "torch.toml: release[25].cudnn: 9.19.0.56 here, 9.17.1.4 among the libraries of cu130",
+        "torch.toml: release[45].cudnn: 9.19.0.56 here, 9.17.1.4 among the libraries of cu130",
     ),
     (
         "torch_libs.toml",
@@ -158,10 +158,10 @@ def test_a_broken_invariant_is_reported_with_its_place(
 
 
 def test_a_build_for_an_unknown_cuda_is_reported(broken: Break) -> None:
-    broken("torch.toml", "cu102", "cu107")
-    broken("torch.toml", "cpu cu102", "cpu cu107")
-    folder = broken("torch.toml", 'backends = "cu102", targets', 'backends = "cu107", targets')
-    problem = "torch.toml: build[0].backends: no driver is recorded for 10.7"
+    broken("torch.toml", "cu102 cu110", "cu102 cu107")
+    folder = broken("torch.toml", 'backends = "cu110", targets', 'backends = "cu107", targets')
+    row = row_of(folder / "torch.toml", 'backends = "cu107", targets')
+    problem = f"torch.toml: build[{row}].backends: no driver is recorded for 10.7"
     assert problem in verify(Matrix.load(folder))
 
 
@@ -181,22 +181,22 @@ def test_a_build_for_an_unknown_cuda_is_reported(broken: Break) -> None:
         (
             'version = "1.12.1"',
             'version = "1.12.0"',
-            r"torch\.toml: release\[1\]\.version: 1\.12\.0 is stated twice",
+            r"torch\.toml: release\[21\]\.version: 1\.12\.0 is stated twice",
         ),
         (
             '"1.12.0 1.12.1", platform = "linux-x86_64", backend = "cu102"',
             '"1.12.0 1.12.1", platform = "linux-aarch64", backend = "cu102"',
-            r"torch\.toml: pypi\[1\]\.torch: 1\.12\.0 is stated twice for linux-aarch64",
+            r"torch\.toml: pypi\[22\]\.torch: 1\.12\.0 is stated twice for linux-aarch64",
         ),
         (
             'unknown = "cxx11_abi glibc"',
             'unknown = "cxx11_abi targets"',
-            r"torch\.toml: exception\[0\]\.unknown\[1\]: 'targets' is none of",
+            r"torch\.toml: exception\[10\]\.unknown\[1\]: 'targets' is none of",
         ),
         (
             'platform = "linux-x86_64", backend = "cu102"',
             'platform = "beos-x86_64", backend = "cu102"',
-            r"torch\.toml: pypi\[0\]\.platform: 'beos-x86_64' is not a platform",
+            r"torch\.toml: pypi\[\d+\]\.platform: 'beos-x86_64' is not a platform",
         ),
     ],
 )
@@ -205,4 +205,4 @@ def test_what_contradicts_itself_does_not_load(
 ) -> None:
     matrix = Matrix.load(broken("torch.toml", old, new))
     with pytest.raises(MatrixError, match=problem):
-        _ = matrix.torch
+        matrix.torch.builds()

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING
 import pytest
 from packaging.version import Version
 
+from envguard.errors import MatrixError
 from envguard.facts.machine import Platform
 from envguard.facts.versions import CPU, Backend
+from envguard.matrix.loader import Matrix
 from envguard.matrix.rows import Confidence
 
 if TYPE_CHECKING:
-    from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import TorchBuildRow
+    from tests.matrix.conftest import Break
 
 LINUX = Platform.parse("linux-x86_64")
 ARM = Platform.parse("linux-aarch64")
@@ -39,9 +41,47 @@ def test_a_version_that_is_not_recorded_has_no_release(matrix: Matrix, version: 
     assert matrix.torch.pypi_backend(Version(version), LINUX) is None
 
 
+def test_a_query_about_one_release_reads_its_rows_alone(broken: Break) -> None:
+    folder = broken("torch.toml", 'torch = "2.15.0", platform', "torch = what, platform")
+    matrix = Matrix.load(folder)
+    assert build_of(matrix, "2.7.1+cu126").is_on_pypi
+    assert matrix.torch.release(Version("1.3.1")) is not None
+    with pytest.raises(MatrixError, match=r"torch\.toml: pypi\[\d+\]: is not valid TOML"):
+        _ = matrix.torch.releases
+
+
+def test_a_release_is_the_same_by_every_spelling_and_order_of_queries(matrix: Matrix) -> None:
+    fresh = Matrix.load()
+    one, builds = fresh.torch.release(Version("2.7.1")), fresh.torch.builds(Version("2.7.1"))
+    assert fresh.torch.release(Version("1.2")) == matrix.torch.release(Version("1.2.0"))
+    assert one in matrix.torch.releases
+    assert builds == tuple(b for b in matrix.torch.builds() if b.version == Version("2.7.1"))
+
+
+def test_what_an_early_wheel_does_not_tell_is_left_out(matrix: Matrix) -> None:
+    release = matrix.torch.release(Version("1.0.1"))
+    assert release is not None
+    assert (release.cudnn, release.nccl) == ("", "2.3.7")
+    assert release.torchaudio == ()
+    assert release.requires_python.contains("3.5")
+
+
+def test_the_default_build_of_early_releases_carries_no_label(matrix: Matrix) -> None:
+    assert build_of(matrix, "1.7.1+cu102").label == "1.7.1"
+    assert build_of(matrix, "1.7.1+cu110").label == "1.7.1+cu110"
+    assert build_of(matrix, "1.0.1+cu100", WINDOWS).label == "1.0.1"
+    assert build_of(matrix, "1.8.0+cu102").label == "1.8.0+cu102"
+
+
+def test_the_wheel_of_1_7_0_for_python_3_8_on_windows_is_misnamed(matrix: Matrix) -> None:
+    release = matrix.torch.release(Version("1.7.0"))
+    assert release is not None
+    assert release.pythons[WINDOWS] == ("cp36", "cp37")
+
+
 def test_releases_are_sorted_as_versions(matrix: Matrix) -> None:
     versions = [str(release.version) for release in matrix.torch.releases]
-    assert versions[0] == "1.12.0"
+    assert versions[0] == "1.0.0"
     assert versions[-1] == "2.15.0"
     assert versions.index("2.9.1") + 1 == versions.index("2.10.0")
 
@@ -136,8 +176,10 @@ def test_the_index_has_pythons_that_pypi_lacks(matrix: Matrix) -> None:
 
 
 def test_builds_filter_by_backend_over_all_releases(matrix: Matrix) -> None:
-    builds = matrix.torch.builds(platform=LINUX, backend=Backend.parse("cu102"))
-    assert [b.label for b in builds] == ["1.12.0+cu102", "1.12.1+cu102"]
+    builds = matrix.torch.builds(platform=LINUX, backend=Backend.parse("cu115"))
+    assert [b.label for b in builds] == ["1.11.0+cu115"]
+    builds = matrix.torch.builds(platform=LINUX, backend=Backend.parse("cu110"))
+    assert [b.label for b in builds] == ["1.7.0+cu110", "1.7.1+cu110"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from envguard.facts.gaps import GapReason
 from scripts.matrix_verified import Verified, VerifiedError, record, source_key, wheel_row
-from tests.matrix.test_wheel_rows import WHEEL, unread
+from tests.matrix.test_wheel_rows import EARLY, WHEEL, unread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,3 +77,16 @@ def test_targets_that_a_wheel_contradicts_stop_the_derivation(verified: Verified
     wrong = row(torch=["2.6.0"], backends=["cu124"], targets=["sm_50"])
     with pytest.raises(VerifiedError, match=r"torch-2\.6\.0-cp311.*split its fact"):
         verified.attest_targets(wrong)
+
+
+def test_targets_of_a_wheel_without_an_architecture_string_are_those_that_it_holds(
+    tmp_path: Path,
+) -> None:
+    record([EARLY], "2026-12-01", tmp_path / "verified.toml")
+    early = Verified.load(tmp_path / "verified.toml")
+    assert "targets" not in early.wheels[0]
+    named = {"torch": ["1.3.1"], "backends": ["cu101"]}
+    held = row(**named, targets=["sm_37", "sm_75", "compute_37"])
+    assert early.attest_targets(held)["confidence"] == "binary"
+    with pytest.raises(VerifiedError, match=r"torch-1\.3\.1-cp36"):
+        early.attest_targets(row(**named, targets=["sm_37", "sm_80"]))

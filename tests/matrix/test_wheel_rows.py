@@ -67,6 +67,42 @@ WHEEL = TorchWheel(
 )
 
 
+# torch 1.3.1 likewise: NVIDIA's libraries are inside, their code is counted with torch's own.
+EARLY = TorchWheel(
+    file="torch-1.3.1-cp36-cp36m-manylinux1_x86_64.whl",
+    version=Version("1.3.1"),
+    platform=Platform.parse("linux-x86_64"),
+    python="cp36",
+    tags=("manylinux1_x86_64",),
+    build_tag="",
+    requires_python=">=2.7, !=3.0.*, !=3.1.*, !=3.2.*, !=3.3.*, !=3.4.*",
+    requires=("numpy",),
+    backend=Backend.parse("cu101"),
+    commit="ee77ccbb6da4e2efd83673e798acf7081bc03564",
+    libraries=(
+        CompiledFile(
+            "torch/lib/libtorch.so",
+            cubin=tuple(
+                CodeCount(ComputeCapability(*pair), "", count)
+                for pair, count in (
+                    ((3, 5), 377),
+                    ((3, 7), 390),
+                    ((5, 0), 731),
+                    ((6, 0), 734),
+                    ((6, 1), 597),
+                    ((7, 0), 755),
+                    ((7, 5), 684),
+                )
+            ),
+            ptx=(CodeCount(ComputeCapability(3, 7), "", 329),),
+            glibc="2.14",
+            cxx11_abi=False,
+        ),
+        CompiledFile("torch/lib/libtorch_python.so", glibc="2.14", arch_flags=()),
+    ),
+)
+
+
 def drift(matrix: Matrix, wheel: TorchWheel) -> list[str]:
     return [str(found) for found in compare_wheel(matrix, wheel) if found.drifts]
 
@@ -158,6 +194,19 @@ def test_ptx_that_no_row_states_is_drift(matrix: Matrix) -> None:
 def test_a_missing_architecture_string_is_drift(matrix: Matrix) -> None:
     wheel = replace(WHEEL, libraries=(CUDA, replace(PYTHON, arch_flags=())))
     assert [line.rpartition(", ")[2] for line in drift(matrix, wheel)] == ["found ''"]
+
+
+def test_an_early_wheel_agrees_whatever_nvidia_s_libraries_in_it_hold(matrix: Matrix) -> None:
+    assert drift(matrix, EARLY) == []
+
+
+def test_a_stated_target_that_an_early_wheel_lacks_is_drift(matrix: Matrix) -> None:
+    library, python = EARLY.libraries
+    assert library.cubin is not None
+    fewer = replace(library, cubin=library.cubin[:-1], ptx=())
+    cubins, ptx, _ = drift(matrix, replace(EARLY, libraries=(fewer, python)))
+    assert cubins.endswith("found 'sm_37 sm_50 sm_60 sm_61 sm_70'")
+    assert ptx.endswith("ptx: 'compute_37', found ''")
 
 
 def unread(reason: GapReason) -> TorchWheel:
