@@ -96,7 +96,7 @@ def lock(
     files = [Path(name) for name in requirement or ()]
     asked = Asked(requirements or (), files, target or (), choice, previous, upgrade)
     requests, notes = gather_requests(asked, machine_options, tables)
-    means = Means.of(tables, choice, os.environ, search, notes, quiet=quiet)
+    means = Means.of(tables, requests, os.environ, search, notes, quiet=quiet)
     if check and previous:
         return check_lock(requests, means, previous)
     if explain:

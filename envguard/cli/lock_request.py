@@ -149,6 +149,7 @@ def _request(
         exclude_newer=parse_date(choice.exclude_newer),
         is_offline=choice.offline,
         allow_build=choice.allow_build,
+        release_base=_release_base(choice.release_base),
     )
     request = request if own else _as_recorded(request, asked, aim)
     if not request.requirements:
@@ -180,7 +181,20 @@ def _as_recorded(request: LockRequest, asked: Asked, aim: Aim) -> LockRequest:
         exact_only=request.exact_only or known.exact_only,
         exclude_newer=request.exclude_newer or parse_date(known.exclude_newer),
         allow_build=request.allow_build or known.allow_build,
+        release_base=request.release_base or known.release_base,
     )
+
+
+def _release_base(address: str) -> str | None:
+    """Where prebuilt wheels are looked for; None for GitHub itself.
+
+    Raises:
+        InputError: It is no address.
+    """
+    from envguard.lock.index import check_address
+
+    check_address("--release-base", address)
+    return None if address == DEFAULT_RELEASE_BASE else address
 
 
 def _with_pins(request: LockRequest, asked: Asked, aim: Aim) -> LockRequest:

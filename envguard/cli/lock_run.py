@@ -13,9 +13,8 @@ from envguard.cli.progress import waiting
 from envguard.cli.signals import ending_on_signals
 from envguard.errors import ExitCode
 from envguard.lock.failures import NoCandidateError
-from envguard.lock.index import check_address
 from envguard.lock.plan import plan_lock
-from envguard.lock.releases import Releases
+from envguard.lock.releases import RELEASE_BASE, Releases
 from envguard.lock.runner import Uv
 from envguard.matrix.loader import Matrix
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from envguard.cli.lock_output import Output
-    from envguard.cli.lock_request import ChoiceOptions
     from envguard.lock.locks import Locks
     from envguard.lock.plan import LockPlan
     from envguard.lock.previous import PreviousLock
@@ -57,22 +55,22 @@ class Means:
     def of(
         cls,
         matrix: Matrix,
-        choice: ChoiceOptions,
+        requests: Requests,
         environ: Mapping[str, str],
         uv: UvSearch,
         notes: tuple[str, ...],
         *,
         quiet: bool,
     ) -> Means:
-        """Put the means together.
+        """Put the means together; all requests are made by the same options.
 
         Raises:
-            InputError: ``--release-base`` is no address.
             ToolError: There is no usable uv.
         """
-        check_address("--release-base", choice.release_base)
-        web = partial(_open_web, environ, is_offline=choice.offline)
-        return cls(matrix, uv.result(), Releases(web, choice.release_base), notes, quiet)
+        _, first = requests[0]
+        web = partial(_open_web, environ, is_offline=first.is_offline)
+        releases = Releases(web, first.release_base or RELEASE_BASE)
+        return cls(matrix, uv.result(), releases, notes, quiet)
 
     def say(self, text: str) -> None:
         """Say a line on standard error, unless that is not wanted."""

@@ -61,6 +61,7 @@ class LockedRequest:
         glibc: Oldest glibc of the target; None when not known.
         torch_index: Template of the PyTorch index, without credentials; None for the usual one.
         index_url: Index for everything else, without credentials; None for uv's own.
+        release_base: Mirror of GitHub for prebuilt wheels, without credentials; None for GitHub.
     """
 
     requirements: tuple[str, ...]
@@ -72,6 +73,7 @@ class LockedRequest:
     glibc: Version | None = None
     torch_index: str | None = None
     index_url: str | None = None
+    release_base: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ def _request(request: LockRequest) -> dict[str, Any]:
         "glibc": str(request.target.glibc) if request.target.glibc else None,
         "torch_index": strip_credentials(indexes.torch) if indexes.is_mirror else None,
         "index_url": strip_credentials(indexes.default) if indexes.default else None,
+        "release_base": strip_credentials(request.release_base) if request.release_base else None,
     }
     return table | {key: value for key, value in optional.items() if value}
 

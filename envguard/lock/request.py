@@ -126,6 +126,7 @@ class LockRequest:
         preferred: Pins of an earlier lock, kept where they serve.
         preferred_build: Version and backend of its torch, likewise.
         allow_build: Extensions without a prebuilt wheel may be built on the machine.
+        release_base: Where prebuilt wheels are looked for; None for GitHub.
     """
 
     requirements: tuple[Requirement, ...]
@@ -140,6 +141,7 @@ class LockRequest:
     preferred: tuple[Requirement, ...] = ()
     preferred_build: tuple[Version, Backend] | None = None
     allow_build: bool = False
+    release_base: str | None = None
 
     @property
     def torch(self) -> SpecifierSet:

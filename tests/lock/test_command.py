@@ -229,6 +229,22 @@ def test_credentials_of_a_mirror_of_releases_appear_nowhere(
     assert conv["archive"]["url"].startswith(f"{index.address}/private/gh/Dao-AILab/")
 
 
+def test_the_mirror_of_releases_stands_in_the_lock(
+    lock: Lock, index: LoopbackIndex, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Making it anew, or comparing it, asks the same mirror without being told again."""
+    machine = ("--gpu", "H100 PCIe", "--driver", "570.26", "--glibc", "2.35")
+    mirror = f"{index.address}/gh"
+    assert (
+        lock("causal-conv1d", *machine, *TARGET, "--release-base", mirror, "-o", "pylock.toml") == 0
+    )
+    record = tomllib.loads(Path("pylock.toml").read_text())["tool"]["envguard"]
+    assert record["request"]["release_base"] == mirror
+    capsys.readouterr()
+    assert lock("--check", "pylock.toml", *machine, *TARGET) == 0
+    assert "is what the request and the machines give" in capsys.readouterr().err
+
+
 def test_defaults_come_from_pyproject(
     lock: Lock, index: LoopbackIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
