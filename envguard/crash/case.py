@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from envguard.crash.deaths import Death, count_ranks, find_deaths
-from envguard.crash.log import Hit, Log
+from envguard.crash.log import Hit, Log, join_answers
 from envguard.crash.memory_use import RunMemory
 from envguard.crash.phases import Phase, PhaseSeen, find_phase
 from envguard.facts.facts import Facts
@@ -98,6 +98,7 @@ def make_case(
     known: Circumstances,
 ) -> Case:
     """Derive the deaths, the phase and the number of ranks from the log."""
+    log = join_answers(log)
     workers = len(known.memory.workers()) if known.memory is not None else 0
     return Case(
         log=log,

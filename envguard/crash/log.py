@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +109,23 @@ class Log:
         """All kept hits of these signatures in line order."""
         found = [hit for name in ids for hit in self.hits.get(name, ())]
         yield from sorted(found, key=lambda hit: hit.order)
+
+
+_NEAR = 4  # lines between a question and its answer: a warning may stand between them
+
+
+def join_answers(log: Log) -> Log:
+    """Put together what stands on two lines: ``torch.cuda.is_available()`` and ``False``.
+
+    Returns:
+        The log, with the question as a hit of ``not-available-words`` where that is its answer.
+    """
+    asked, answers = log.hits.get("asks-if-available", ()), log.hits.get("answer-false", ())
+    told = next(
+        (q for q in asked for a in answers if 0 < a.order - q.order <= _NEAR and a.file == q.file),
+        None,
+    )
+    if told is None or log.has("not-available-words"):
+        return log
+    name = "not-available-words"
+    return replace(log, hits={**log.hits, name: (replace(told, id=name),)})

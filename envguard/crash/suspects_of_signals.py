@@ -9,6 +9,7 @@ from envguard.crash.rules import host_memory as host
 from envguard.crash.rules import shared_memory as shm
 from envguard.crash.rules.measured import no_kill_was_counted
 from envguard.crash.rules.model import Outcome
+from envguard.crash.rules.native import crash_library
 from envguard.crash.rules.nccl import TRANSPORT
 from envguard.crash.suspicion import Suspicion
 
@@ -135,18 +136,20 @@ def _by_phase(case: Case, against: str) -> Iterator[Suspicion]:
 def suspect_segfault(case: Case) -> Iterator[Suspicion]:
     """SIGSEGV: the library that is named, shadowed libraries, an extension, NCCL's transport."""
     early = case.phase in {Phase.IMPORT, Phase.INIT, None}
+    found = crash_library(case)
+    where = f" in {found[1]}" if found else ""
     if _is_in_nccl(case):
         yield _transport("NCCL stands in the stack")
-    if case.log.has("convolution-words"):
+    if case.log.has("convolution-words") or "cudnn" in where:
         yield _shadow("it crashed in cuDNN, the library that is most often found twice")
     yield Suspicion(
         SEGFAULT,
-        "the process died of SIGSEGV",
+        f"the process died of SIGSEGV{where}",
         "",
         "run it again with PYTHONFAULTHANDLER=1 and nothing else changed: the first frame in a "
         "library names it",
         _FAULTHANDLER,
-        ("kernel-segfault", "faulthandler-segv", "shell-death"),
+        ("kernel-segfault", "native-frame", "faulthandler-segv", "shell-death"),
     )
     if case.log.has("deepspeed-words") and case.phase is Phase.INIT:
         yield Suspicion(
@@ -170,8 +173,8 @@ def suspect_segfault(case: Case) -> Iterator[Suspicion]:
 
 
 def _is_in_nccl(case: Case) -> bool:
-    hit = case.log.first("kernel-segfault")
-    return case.log.has("nccl-frame") or (hit is not None and "nccl" in hit.groups.get("lib", ""))
+    found = crash_library(case)
+    return case.log.has("nccl-frame") or (found is not None and "nccl" in found[1])
 
 
 def _transport(speaks: str) -> Suspicion:

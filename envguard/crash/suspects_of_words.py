@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.driver import CPU_BUILD, NO_GPU, TOO_OLD
-from envguard.crash.rules.gpu_code import NEW_GPU, OLD_GPU
+from envguard.crash.rules.driver import CPU_BUILD, NO_GPU, TOO_OLD, WSL
+from envguard.crash.rules.gpu_code import NEW_GPU, OLD_GPU, is_served
 from envguard.crash.rules.gpu_memory import STATES, TAKEN_MAYBE
-from envguard.crash.rules.model import Outcome
+from envguard.crash.rules.model import Outcome, went_on
+from envguard.crash.suspects_of_devices import suspect_devices
 from envguard.crash.suspicion import Suspicion
 
 if TYPE_CHECKING:
@@ -21,6 +22,13 @@ EXCEPTION = Outcome(
     "the program raised {type}",
     "envguard knows no cause for this exception.",
     "read the traceback from its last line upwards",
+)
+UNEXPLAINED = Outcome(
+    "CRS110",
+    "unexplained-error",
+    "the log reports an error that envguard does not know",
+    "No rule knows these words.",
+    "read the lines around it",
 )
 NOTHING = Outcome(
     "CRS092",
@@ -49,13 +57,6 @@ WRONG_INSTALL = Outcome(
     "another installation of torch than the one meant was imported",
     "Two installations, or a folder on PYTHONPATH.",
     "remove the other one",
-)
-WSL = Outcome(
-    "CRS068",
-    "wsl-driver-shadow",
-    "a Linux driver inside WSL stands before the one of Windows",
-    "Under WSL libcuda comes from Windows, in /usr/lib/wsl/lib.",
-    "remove Linux driver packages inside WSL; update the Windows driver and WSL",
 )
 PINNED = Outcome(
     "CRS048",
@@ -90,6 +91,7 @@ _SHOW_TORCH = (
     "-c",
     "import torch; print(torch.__file__, torch.__version__, torch.cuda.get_arch_list())",
 )
+_CODE_WORDS = ("capability-words", "arch-complaint")
 _PEER_WORDS = ("nccl-peer-closed", "nccl-remote", "store-timeout")
 
 
@@ -99,10 +101,11 @@ def suspect_words(case: Case) -> Iterator[Suspicion]:
         yield from _unavailable()
     if case.log.has("not-available-words", "cuda-unknown-999"):
         yield from _no_gpu(case)
-    if case.log.has("capability-words") and not case.log.has("no-kernel-image"):
+    if case.log.has(*_CODE_WORDS) and not (case.log.has("no-kernel-image") or is_served(case)):
         yield from _missing_code()
     if case.log.has("cuda-oom-bare"):
         yield from _bare_memory_error(case)
+    yield from suspect_devices(case)
     yield from _nccl(case)
     yield from _cuda_error(case)
 
@@ -165,7 +168,7 @@ def _no_gpu(case: Case) -> Iterator[Suspicion]:
 
 
 def _missing_code() -> Iterator[Suspicion]:
-    words = ("capability-words",)
+    words = _CODE_WORDS
     again = "print which torch is imported and what it holds code for"
     yield Suspicion(
         WRONG_INSTALL,
@@ -273,7 +276,17 @@ def suspect_exception(case: Case) -> Iterator[Suspicion]:
             "read the traceback from its last line upwards to the first line of your own code",
             ids=("python-exception",),
         )
-    elif case.exit_code not in {0, None}:
+        return
+    lines = case.hits("nvrm-trouble", "error-line")
+    if lines and not went_on(case, lines[-1]):
+        yield Suspicion(
+            UNEXPLAINED,
+            f"a line says {lines[0].text[:160]!r}",
+            "",
+            "read the lines around it, and give more of the log",
+            ids=("nvrm-trouble", "error-line"),
+        )
+    if case.exit_code not in {0, None}:
         yield Suspicion(
             NOTHING,
             f"the exit status is {case.exit_code}",

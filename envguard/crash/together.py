@@ -39,8 +39,15 @@ _NO_DEVICE = (
     "no-driver",
     "nvidia-smi-failed",
     "kernel-legacy-driver",
+    "smi-no-devices",
 )
-_CODE = ("no-kernel-image", "capability-warning", "invalid-device-function", "capability-words")
+_CODE = (
+    "no-kernel-image",
+    "capability-warning",
+    "invalid-device-function",
+    "capability-words",
+    "gpu-too-old",
+)
 _BUILDS = ("missing-cuda-home", "cuda-version-mismatch", "build-without-torch")
 
 # Cause that a check can find -> the signatures that it explains.
@@ -50,12 +57,16 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "driver-too-old-for-gpu": (*_NO_DEVICE, *_STARTS),
     "driver-branch-dropped-gpu": (*_NO_DEVICE, *_STARTS),
     "no-gpu-visible": (*_NO_DEVICE,),
-    "minor-compat-feature-gap": ("ptx-toolchain",),
+    "minor-compat-feature-gap": (
+        "ptx-toolchain",
+        "call-needs-newer-driver",
+        "operation-not-supported",
+    ),
     "arch-missing-old-gpu": _CODE,
     "arch-missing-new-gpu": _CODE,
     "mixed-gpus-arch": _CODE,
     "jetson-needs-l4t-build": _CODE,
-    "cpu-wheel-selected": ("cpu-build-words", "uv-auto-cpu", *_NO_DEVICE),
+    "cpu-wheel-selected": ("cpu-build-words", "uv-auto-cpu", "gpu-frame", *_NO_DEVICE),
     "toolkit-major-mismatch": _BUILDS,
     "toolkit-missing": _BUILDS,
     "build-isolation": ("build-without-torch", "no-module-torch"),
@@ -107,7 +118,7 @@ def join_findings(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]
         if finding.status is Status.WARN:
             ids = _explained(case, finding.cause)
             if ids:  # possible, said the check; it happened, says the log
-                joined.append(_with_lines(case, replace(finding, status=Status.FAIL), ids))
+                joined.append(_with_lines(case, _came_true(finding), ids))
                 replaced |= _same_matter(found, ids, finding.cause)
         elif finding.status is Status.FAIL:
             ids = _explained(case, finding.cause)
@@ -118,6 +129,17 @@ def join_findings(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]
                 joined.append(_demoted(case, finding, established))
     kept = [f for f in found if f.cause not in replaced]
     return (*joined, *kept)
+
+
+_NEED_NOT = "nothing, or "
+
+
+def _came_true(finding: Finding) -> Finding:
+    """A warning that the log bears out: it fails, and doing nothing is no remedy any more."""
+    remedy = finding.remedy
+    if remedy is not None:
+        remedy = replace(remedy, text=remedy.text.removeprefix(_NEED_NOT))
+    return replace(finding, status=Status.FAIL, remedy=remedy)
 
 
 def _explained(case: Case, cause: str) -> tuple[str, ...]:

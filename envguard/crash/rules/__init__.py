@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 from envguard.checks import CAUSE_ORDER as ENVIRONMENT_ORDER
 from envguard.crash.rules.builds import check_build_words, check_toolkit_version
 from envguard.crash.rules.companions import check_companion_words, check_xformers
+from envguard.crash.rules.devices import (
+    check_not_supported,
+    check_nvml_on_boards,
+    check_ordinal,
+)
 from envguard.crash.rules.driver import (
-    check_device_words,
     check_driver_age,
     check_driver_words,
     check_no_gpu,
 )
-from envguard.crash.rules.gpu_code import check_missing_code
+from envguard.crash.rules.gpu_code import check_missing_code, check_named_symbol
 from envguard.crash.rules.gpu_memory import check_gpu_memory, check_gpu_words
 from envguard.crash.rules.hardware import check_hardware, check_kernel_faults
 from envguard.crash.rules.host_memory import check_host_memory, check_refused_allocation
@@ -23,6 +27,13 @@ from envguard.crash.rules.imports import (
     check_system_library,
     check_undefined_symbol,
 )
+from envguard.crash.rules.installs import (
+    check_cpu_build_installed,
+    check_guessed_backend,
+    check_kept_torch,
+    check_other_interpreter,
+)
+from envguard.crash.rules.kernel_driver import check_kernel_words
 from envguard.crash.rules.known_breaks import check_known_breaks
 from envguard.crash.rules.launchers import (
     check_asked_to_stop,
@@ -50,11 +61,15 @@ if TYPE_CHECKING:
     Rule = Callable[[Case], Iterator[Finding]]
 
 RULES: tuple[Rule, ...] = (
+    check_kernel_words,
     check_driver_words,
     check_driver_age,
     check_missing_code,
+    check_named_symbol,
     check_no_gpu,
-    check_device_words,
+    check_nvml_on_boards,
+    check_not_supported,
+    check_ordinal,
     check_import_words,
     check_known_breaks,
     check_package_words,
@@ -64,6 +79,10 @@ RULES: tuple[Rule, ...] = (
     check_site_roots,
     check_companion_words,
     check_xformers,
+    check_kept_torch,
+    check_cpu_build_installed,
+    check_guessed_backend,
+    check_other_interpreter,
     check_undefined_symbol,
     check_missing_library,
     check_system_library,
@@ -93,7 +112,7 @@ RULES: tuple[Rule, ...] = (
 # what a program says about it; a fault of the machine before what it makes a program do; who asked
 # for the end before how it ended; full memory before the ranks that wait; time-outs last, because
 # a rank that does not arrive has its own reason.
-CAUSE_ORDER: tuple[str, ...] = (
+_FIRST = (
     "kernel-module-flavour",
     "driver-libs-baked-in-image",
     "nvml-kernel-userspace-mismatch",
@@ -104,7 +123,9 @@ CAUSE_ORDER: tuple[str, ...] = (
     "vgpu-feature-gap",
     "mig-uuid-parsing",
     "libcuda-crash",
-    *ENVIRONMENT_ORDER,
+    "gpu-init-failed",
+)
+_LAST = (
     "resolver-auto-backend",
     "resolver-local-version",
     "already-satisfied-other-tag",
@@ -174,6 +195,7 @@ CAUSE_ORDER: tuple[str, ...] = (
     "open-files-limit",
     "memlock-too-small",
     "nvml-assert-masks-oom",
+    "nvml-missing-tegra",
     "pinned-host-memory-limit",
     "gpu-memory-taken",
     "gpu-oom-zero2-full-params",
@@ -188,4 +210,9 @@ CAUSE_ORDER: tuple[str, ...] = (
     "sigterm-from-supervisor",
     "nccl-watchdog-abort",
     "launcher-sigkill-after-sigterm",
+)
+CAUSE_ORDER: tuple[str, ...] = (
+    *_FIRST,
+    *(cause for cause in ENVIRONMENT_ORDER if cause not in {*_FIRST, *_LAST}),
+    *_LAST,
 )

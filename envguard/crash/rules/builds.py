@@ -126,19 +126,6 @@ _WORDS = (
     ),
     WordRule(
         Outcome(
-            "CRS017",
-            "already-satisfied-other-tag",
-            "pip kept the torch that was there, of another build than asked for",
-            "To pip 2.6.0 and 2.6.0+cu126 satisfy the same requirement: another index changes "
-            "nothing.",
-            "uninstall torch and its companions first, or name the label: torch==VERSION+cuNNN",
-            ("python", "-m", "pip", "uninstall", "torch", "torchvision", "torchaudio"),
-        ),
-        ("already-satisfied",),
-        needs=("index-words",),
-    ),
-    WordRule(
-        Outcome(
             "CRS018",
             "resolver-local-version",
             "no index that was asked holds {name} {version}",

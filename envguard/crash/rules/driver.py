@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envguard.crash.rules.devices import is_board
+from envguard.crash.rules.kernel_driver import REFUSED
 from envguard.crash.rules.model import Outcome, WordRule, apply_words, make_finding
 from envguard.facts.findings import Finding, Status
 from envguard.facts.versions import CudaVersion
@@ -44,6 +46,24 @@ NO_GPU = Outcome(
     "look at `nvidia-smi` in the same place, start the container with its GPUs (--gpus all), "
     "and look at CUDA_VISIBLE_DEVICES",
 )
+WSL = Outcome(
+    "CRS068",
+    "wsl-driver-shadow",
+    "a Linux driver inside WSL stands before the one of Windows",
+    "Under WSL libcuda comes from Windows, in /usr/lib/wsl/lib. Another one looks for a kernel "
+    "module that WSL does not have, and finds no GPU.",
+    "remove Linux driver packages inside WSL, so that /usr/lib/wsl/lib/libcuda.so.1 is found first "
+    "(LD_LIBRARY_PATH=/usr/lib/wsl/lib shows whether that is it); update the Windows driver",
+    ("ldconfig", "-p"),
+)
+_NO_DEVICE = (
+    "no-driver",
+    "no-device-100",
+    "nvidia-smi-failed",
+    "cuda-name-none",
+    "smi-no-devices",
+    "nvml-driver-absent",
+)
 _WORDS = (
     WordRule(
         Outcome(
@@ -79,27 +99,6 @@ _WORDS = (
             "reboot, or unload and load the nvidia modules; then pin the driver packages",
         ),
         ("nvml-mismatch", "driver-mismatch-803", "cuda-name-mismatch"),
-    ),
-    WordRule(
-        Outcome(
-            "CRS007",
-            "driver-branch-dropped-gpu",
-            "the driver no longer supports this GPU and ignores it",
-            "The kernel says that the {branch} branch is the last one that supports it: the driver "
-            "is too new for the GPU.",
-            "install a driver of branch {branch}",
-        ),
-        ("kernel-legacy-driver",),
-    ),
-    WordRule(
-        Outcome(
-            "CRS008",
-            "kernel-module-flavour",
-            "the kernel module is of the flavour that this GPU does not take",
-            "Newer GPUs need the open kernel modules, older ones the proprietary ones.",
-            "install the other flavour of the driver's kernel module",
-        ),
-        ("kernel-open-module-needed",),
     ),
     WordRule(
         Outcome(
@@ -172,6 +171,9 @@ _WORDS = (
 )
 
 
+_COMPATIBLE_SINCE = 11  # CUDA majors with minor-version compatibility
+
+
 def check_driver_words(case: Case) -> Iterator[Finding]:
     """Words that name the cause."""
     yield from apply_words(_WORDS, case)
@@ -189,8 +191,9 @@ def check_driver_age(case: Case) -> Iterator[Finding]:
     said = f"The driver serves CUDA {api}" if api else "What the driver serves is not stated"
     wanted = f"; the build needs CUDA {runtime}." if runtime else "."
     crosses = api is not None and (runtime.major > api.major if runtime else False)
-    # Within one major every driver of its family starts CUDA, so torch's refusal means a major.
-    is_major = crosses or (runtime is None and found is not None)
+    # From CUDA 11 on every driver of a major starts all of it, so torch's refusal means a major.
+    is_compatible = api is None or api.major >= _COMPATIBLE_SINCE
+    is_major = crosses or (runtime is None and found is not None and is_compatible)
     outcome = TOO_OLD_MAJOR if is_major else TOO_OLD
     yield make_finding(case, outcome, Status.FAIL, hits, detail=said + wanted)
 
@@ -202,48 +205,20 @@ def _runtime(case: Case) -> CudaVersion | None:
 
 def check_no_gpu(case: Case) -> Iterator[Finding]:
     """No driver, or no device: unless something else says why."""
-    if case.log.has(
-        "kernel-legacy-driver", "system-not-ready-802", "forward-compat-804", "nvml-missing"
-    ):
+    if case.log.has("system-not-ready-802", "forward-compat-804", "nvml-mismatch", *REFUSED):
         return
-    hits = case.hits("no-driver", "no-device-100", "nvidia-smi-failed", "cuda-name-none")
-    if hits:
-        yield make_finding(case, NO_GPU, Status.FAIL, hits)
+    hits = case.hits("no-device-100", "cuda-name-none")
+    if hits and _is_shadowed(case):
+        yield make_finding(case, WSL, Status.FAIL, (*hits, *case.hits("wsl-words")))
+        return
+    hits = case.hits(*_NO_DEVICE)
+    if hits and not (case.log.has("nvml-missing") and is_board(case)):
+        yield make_finding(case, NO_GPU, Status.FAIL, (*hits, *case.hits("hidden-gpus")))
 
 
-def check_device_words(case: Case) -> Iterator[Finding]:
-    """Words whose meaning goes with the kind of device: a board, a virtual GPU."""
-    is_board = case.log.has("jetson-words") or bool(case.facts.machine.host.jetson)
-    hits = case.hits("nvml-missing")
-    if hits and is_board:
-        yield make_finding(case, NO_NVML, Status.WARN, (*hits, *case.hits("jetson-words")))
-    hits = case.hits("operation-not-supported")
-    is_virtual = any(gpu.is_virtual for gpu in case.facts.machine.selected_gpus)
-    if hits and (is_virtual or case.log.has("vgpu-words")):
-        yield make_finding(case, VGPU_GAP, Status.FAIL, (*hits, *case.hits("vgpu-words")))
-    hits = case.hits("invalid-ordinal")
-    if hits:
-        yield make_finding(case, ORDINAL, Status.FAIL, (*hits, *case.hits("ranks-words")))
-
-
-NO_NVML = Outcome(
-    "CRS065",
-    "nvml-missing-tegra",
-    "there is no NVML on this board, and there need not be",
-    "Tegra has no NVML before L4T 36; programs that insist on it have to do without.",
-    "turn off what asks NVML (monitoring), or upgrade the package in the traceback",
-)
-VGPU_GAP = Outcome(
-    "CRS066",
-    "vgpu-feature-gap",
-    "the virtual GPU does not offer what was asked for",
-    "Unified memory, peer access and profiling are off in many vGPU profiles.",
-    "ask for a profile with the feature (a C-series profile with unified memory), or avoid it",
-)
-ORDINAL = Outcome(
-    "CRS067",
-    "invalid-device-ordinal",
-    "a device number was used that is not visible",
-    "There are more ranks than visible GPUs, or CUDA_VISIBLE_DEVICES leaves fewer.",
-    "start as many ranks as GPUs are visible (nproc_per_node), and look at CUDA_VISIBLE_DEVICES",
-)
+def _is_shadowed(case: Case) -> bool:
+    """A libcuda was loaded under WSL and found no GPU, and nothing hides the GPUs."""
+    is_wsl = case.log.has("wsl-words") or case.facts.machine.host.is_wsl
+    listed = case.facts.machine.variable("CUDA_VISIBLE_DEVICES")
+    is_hidden = case.log.has("hidden-gpus") or (listed is not None and listed in {"", "-1"})
+    return bool(is_wsl) and not is_hidden

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.model import Outcome, make_finding
+from envguard.crash.rules.devices import is_board
+from envguard.crash.rules.model import Outcome, make_finding, went_on
 from envguard.facts.findings import Evidence, Finding, Status
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.versions import CodeTarget, ComputeCapability
+from envguard.matrix.fit import CodeGrade, grade_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,69 +56,208 @@ COSMETIC = Outcome(
     "The warning compares numbers; code of the same major and a lower minor runs.",
     "nothing: the warning can be ignored",
 )
-_FAILED = ("no-kernel-image", "capability-warning", "invalid-device-function")
-_RANGES = ("capability-words", "capability-range", "capability-limits", "capability-list")
+MIXED = Outcome(
+    "CRS002",
+    "mixed-gpus-arch",
+    "the build has code for some of the GPUs here and not for others",
+    "The GPUs are of several compute capabilities; a program fails as soon as one that is not "
+    "served is visible to it.",
+    "hide the GPUs that are not served: CUDA_VISIBLE_DEVICES, with CUDA_DEVICE_ORDER=PCI_BUS_ID so "
+    "that the numbers are those of nvidia-smi; or take a build with code for all of them",
+)
+OLD_FOR_PACKAGE = Outcome(
+    "CRS002",
+    "arch-missing-old-gpu",
+    "torch has code for this GPU; a package beside it has none, and is made for newer GPUs only",
+    "The package states the oldest compute capability that it serves.",
+    "take a GPU that the package serves, or a build of the package for this one; neither another "
+    "torch nor another driver changes it",
+)
+_ERRORS = ("no-kernel-image", "invalid-device-function")
+_WARNINGS = ("capability-warning", "gpu-too-old", "capability-codes")
+_STATEMENTS = ("capability-words", "arch-complaint")
+_RANGES = (
+    *_STATEMENTS,
+    "capability-range",
+    "capability-least",
+    "capability-limits",
+    "capability-list",
+    "capability-code",
+)
+_RUNNING = frozenset({"code-for-gpu", "arch-false-positive-warning"})
+
+
+def is_served(case: Case) -> bool:
+    """Whether the log's own list of code serves the GPU, so that a complaint means nothing."""
+    return bool(_serves(case, _capability(case)[0]))
 
 
 def check_missing_code(case: Case) -> Iterator[Finding]:
-    """No kernel image, or torch's warning: an old or a new GPU, a Jetson, or an extension."""
-    hits = (*case.hits(*_FAILED), *_outside(case))
-    if not hits:
-        yield from _cosmetic(case)
+    """No kernel image, or a warning: an old or a new GPU, several, a Jetson, or an extension."""
+    errors = case.hits(*_ERRORS)
+    said = (*case.hits(*_WARNINGS), *_outside(case))
+    if case.log.has("radeon-words") and not errors:
+        return  # builds for AMD give such numbers to their GPUs, and the warning means nothing
+    hits = (*errors, *said)
+    capability, origin = _capability(case)
+    serves = _serves(case, capability)
+    if serves or not hits:
+        yield from _served(case, errors, serves=bool(serves))
         return
     named = (*hits, *case.hits(*_RANGES))
-    capability, origin = _capability(case)
     more = (Evidence("compute capability", str(capability), origin),) if capability else ()
-    if any(f.cause in {"code-for-gpu", "arch-false-positive-warning"} for f in case.checked):
-        if case.log.has("no-kernel-image", "invalid-device-function"):
-            yield make_finding(case, EXTENSION, Status.FAIL, named, more=more)
-        return
-    if case.log.has("jetson-words") or case.facts.machine.host.jetson:
-        yield make_finding(case, JETSON, Status.FAIL, named, more=more)
-        return
+    status = Status.FAIL if errors or not went_on(case, hits[-1]) else Status.WARN
+    if any(f.cause in _RUNNING for f in case.checked):
+        if errors:
+            yield make_finding(case, _extension(case), Status.FAIL, named, more=more)
+    elif is_board(case):
+        yield make_finding(case, JETSON, status, named, more=more)
+    elif mixed := _mixed(case, has_error=bool(errors)):
+        yield make_finding(case, MIXED, status, named, more=mixed)
+    else:
+        yield from _one_sided(case, capability, named, more, status)
+
+
+def _one_sided(
+    case: Case,
+    capability: ComputeCapability | None,
+    named: tuple[Hit, ...],
+    more: tuple[Evidence, ...],
+    status: Status,
+) -> Iterator[Finding]:
     is_old = _is_older(case, capability)
     if is_old is None:
         wish = "State the GPU (--gpu NAME) and the torch pin to have one named."
         yield make_finding(case, OLD_GPU, Status.UNKNOWN, named, detail=wish)
         yield make_finding(case, NEW_GPU, Status.UNKNOWN, named, detail=wish)
+    else:
+        yield make_finding(case, OLD_GPU if is_old else NEW_GPU, status, named, more=more)
+
+
+def _served(case: Case, errors: tuple[Hit, ...], *, serves: bool) -> Iterator[Finding]:
+    """What is said where the build's code runs on the GPU, or nothing speaks against it."""
+    if errors and serves:
+        outcome = JETSON if is_board(case) else EXTENSION
+        yield make_finding(case, outcome, Status.FAIL, (*errors, *case.hits(*_RANGES)))
         return
-    yield make_finding(case, OLD_GPU if is_old else NEW_GPU, Status.FAIL, named, more=more)
+    warned = case.hits("capability-range", *_WARNINGS, *_STATEMENTS)
+    if serves and warned:
+        hits = (*warned, *case.hits("capability-limits", "capability-list"))
+        yield make_finding(case, COSMETIC, Status.OK, hits)
+
+
+def _extension(case: Case) -> Outcome:
+    """Whose the missing code is, where torch has code for the GPU."""
+    if is_board(case):
+        return JETSON
+    is_too_old = any(finding.cause == "package-gpu-too-old" for finding in case.checked)
+    return OLD_FOR_PACKAGE if is_too_old else EXTENSION
+
+
+def check_named_symbol(case: Case) -> Iterator[Finding]:
+    """A compiled package that finds none of its kernels: on a board, a wheel for servers."""
+    hits = case.hits("named-symbol")
+    if hits and is_board(case):
+        yield make_finding(case, BOARD_PACKAGE, Status.FAIL, (*hits, *case.hits("jetson-words")))
+
+
+BOARD_PACKAGE = Outcome(
+    "CRS109",
+    "jetson-needs-l4t-build",
+    "a compiled package is a build for ARM servers (SBSA), and this is a Jetson",
+    "PyPI's aarch64 wheels are linked against the CUDA of ARM servers; under L4T their kernels are "
+    "not found. That is not a matter of the compute capability.",
+    "build that package on the device, or take it from NVIDIA's Jetson index; leave the torch of "
+    "JetPack as it is",
+)
 
 
 def _limits(case: Case) -> tuple[ComputeCapability, ComputeCapability] | None:
     hit = case.log.first("capability-limits")
     if hit is None:
         return None
-    low, high = (ComputeCapability.parse(hit.groups[name]) for name in ("low", "high"))
+    texts = (hit.groups.get(name) or hit.groups[f"{name}2"] for name in ("low", "high"))
+    low, high = (ComputeCapability.parse(text) for text in texts)
     return low, high
 
 
 def _outside(case: Case) -> tuple[Hit, ...]:
     """Lines that put a stated capability outside what the build supports."""
-    words = case.log.first("capability-words")
-    limits = _limits(case)
+    limits, targets = _limits(case), _targets(case)
     capability, _ = _capability(case)
-    is_named = words is not None and "cc" in words.groups
     if limits is not None and capability is not None:
         low, high = limits
         beyond = capability < low or capability.major > high.major
         return case.hits("capability-range", "capability-words", "capability-limits") * beyond
-    return case.hits("capability-words") if is_named else ()
+    said = case.hits(*_STATEMENTS)
+    if targets:
+        return said
+    # Without a list, who says it may have looked for the very number: sm_86 serves 8.9.
+    is_own = capability is not None and (capability.minor == 0 or _is_older(case, capability))
+    return tuple(hit for hit in said if is_own and "cc" in hit.groups)
 
 
-def _cosmetic(case: Case) -> Iterator[Finding]:
-    limits, (capability, _) = _limits(case), _capability(case)
-    if limits is None or capability is None or not case.log.has("capability-range"):
-        return
-    if capability > limits[1] and capability.major == limits[1].major:
-        hits = case.hits("capability-range", "capability-limits")
-        yield make_finding(case, COSMETIC, Status.OK, hits)
+def _serves(case: Case, capability: ComputeCapability | None) -> bool | None:
+    """Whether the code that the log lists runs on the GPU; None where it cannot be told."""
+    limits, targets = _limits(case), _targets(case)
+    if capability is None:
+        return None
+    if targets:
+        grade = _grade(case, targets, capability)
+        return None if grade is CodeGrade.UNKNOWN else grade.runs
+    if limits is not None:
+        same_major = capability.major == limits[1].major
+        return True if limits[1] < capability and same_major else None
+    return None
+
+
+def _grade(case: Case, targets: tuple[CodeTarget, ...], capability: ComputeCapability) -> CodeGrade:
+    torch = case.facts.environment.torch if case.facts.environment else None
+    return grade_code(targets, capability, torch.cuda if torch else None, can_jit=None).grade
+
+
+_TARGETS = ("targets", "targets2", "targets3")
+
+
+def _targets(case: Case) -> tuple[CodeTarget, ...]:
+    """The code targets that a line of the log lists, or several of torch's own warning."""
+    codes = {hit.groups["cc"].replace(".", "") for hit in case.log.all("capability-code")}
+    best = tuple(CodeTarget.parse(f"sm_{code}") for code in sorted(codes))
+    for hit in case.log.all("capability-list"):
+        text = next(hit.groups[n] for n in _TARGETS if n in hit.groups)
+        words = re.findall(r"(?:sm|compute)_\d{2,3}[af]?", text)
+        if len(words) > len(best):
+            best = tuple(CodeTarget.parse(word) for word in words)
+    return best
+
+
+def _mixed(case: Case, *, has_error: bool) -> tuple[Evidence, ...]:
+    """The GPUs of the subject, where they differ so that a build can serve a part of them only."""
+    gpus = [gpu for gpu in case.facts.machine.selected_gpus if gpu.capability]
+    known = {gpu.capability for gpu in gpus if gpu.capability}
+    if len(known) < 2 or not _divides(case, known, has_error=has_error):
+        return ()
+    return tuple(
+        Evidence(f"gpu[{gpu.index}].capability", f"{gpu.capability} ({gpu.name})", "the subject")
+        for gpu in gpus
+    )
+
+
+def _divides(case: Case, known: set[ComputeCapability], *, has_error: bool) -> bool:
+    targets = _targets(case)
+    if targets:
+        return len({_grade(case, targets, capability).runs for capability in known}) > 1
+    # Kepler's minors were left out one by one; else builds serve a major as a whole.
+    return has_error and (len({c.major for c in known}) > 1 or {c.major for c in known} == {3})
 
 
 def _capability(case: Case) -> tuple[ComputeCapability | None, str]:
     """The GPU's compute capability, from the log or the subject, and who says so."""
-    for hit in case.hits("capability-warning", "capability-words", "capability-range"):
-        text = hit.groups.get("cc", "")
+    ids = ("capability-warning", "capability-words", "gpu-capability-words", "capability-range")
+    for hit in case.hits(*ids):
+        text = next((hit.groups[n] for n in ("cc", "cc2", "cc3") if n in hit.groups), "")
+        if "major" in hit.groups:
+            text = f"{hit.groups['major']}.{hit.groups['minor']}"
         if text:
             dotted = text if "." in text else f"{text[:-1]}.{text[-1]}"
             return ComputeCapability.parse(dotted), hit.place
@@ -125,6 +267,8 @@ def _capability(case: Case) -> tuple[ComputeCapability | None, str]:
 
 def _is_older(case: Case, capability: ComputeCapability | None) -> bool | None:
     """Whether the GPU is older than the oldest code of the build, as far as it can be told."""
+    if case.log.has("gpu-too-old"):
+        return True
     if capability is None:
         return None
     lowest = _lowest_of_log(case) or _lowest_of_newest(case)
@@ -132,13 +276,10 @@ def _is_older(case: Case, capability: ComputeCapability | None) -> bool | None:
 
 
 def _lowest_of_log(case: Case) -> ComputeCapability | None:
-    limits, listed = _limits(case), case.log.first("capability-list")
+    limits, targets = _limits(case), _targets(case)
     if limits is not None:
         return limits[0]
-    if listed is not None:
-        words = listed.groups["targets"].replace(",", " ").replace(".", " ").split()
-        return min(CodeTarget.parse(word).capability for word in words)
-    return None
+    return min((target.capability for target in targets), default=None)
 
 
 def _lowest_of_newest(case: Case) -> ComputeCapability | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from envguard.crash.exits import SIGABRT, SIGSEGV
+from envguard.crash.exits import SIGABRT, SIGBUS, SIGILL, SIGSEGV
 from envguard.crash.rules.model import Outcome, make_finding
 from envguard.crash.rules.nccl import TRANSPORT
 from envguard.facts.findings import Evidence, Finding, Status
@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
+    from envguard.crash.log import Hit
 
 LIBCUDA = Outcome(
     "CRS055",
     "libcuda-crash",
     "the process crashed inside the driver's library",
-    "The kernel names libcuda as the place of the crash: the user-mode driver, not torch.",
-    "reinstall the driver, look for a second libcuda (compat packages, containers), and run "
+    "The place of the crash is the user-mode driver; torch only calls it. A second libcuda, or one "
+    "that does not belong to the kernel module, does this.",
+    "reinstall the driver (library and kernel module of one version), look for a second libcuda "
+    "(compat packages, containers), and run "
     "`envguard check`",
     ("envguard", "check"),
 )
@@ -36,11 +39,63 @@ SHADOWED = Outcome(
 _OF_CUDA = re.compile(r"cuda|cudnn|tensorrt", re.IGNORECASE)
 
 
+_FRAMES = ("n", "n5")
+_LIBRARIES = ("lib", "lib2", "lib3", "lib4", "lib5", "lib6", "lib7")
+# Frames of whoever caught the signal, and of the C library, which fails on what it is given.
+_PASSED_OVER = re.compile(
+    r"lib(?:pthread|c|m|dl|rt|SegFault|backtrace|gcc_s|stdc\+\+|uc[sm]|open-(?:rte|pal)|mpi)"
+    r"(?:[-.]|$)|ld-linux|linux-vdso|ntdll\.dll|ucrtbase\.dll|msvcp|vcruntime|"
+    r"_Py_Dump|faulthandler|libglog|libjvm"
+)
+_OF_DRIVER = re.compile(
+    r"lib(?:cuda|cudadebugger|nvidia-(?:ml|ptxjitcompiler|nvvm|gpucomp|eglcore))\.so|"
+    r"nv(?:cuda(?:64)?|cuda64_\w+|ml)\.dll",
+    re.IGNORECASE,
+)
+_CRASHES = frozenset({SIGSEGV, SIGBUS, SIGILL, SIGABRT})
+
+
+def crash_library(case: Case) -> tuple[Hit, str] | None:
+    """The line and the name of the library in which native code crashed.
+
+    The kernel's line is believed first; then a backtrace, the frame nearest to the crash that is
+    not of the signal's handler or of the C library.
+
+    Returns:
+        None where no process died in native code, or where nothing names a library.
+    """
+    for hit in case.log.all("kernel-segfault", "kernel-trap"):
+        if name := _library(hit):
+            return hit, name
+    if case.signal not in _CRASHES:
+        return None
+    stop = case.log.first("debugger-signal", "caught-signal", "faulthandler-segv")
+    frames = list(case.log.all("native-frame"))
+    after = [hit for hit in frames if stop is not None and hit.order >= stop.order]
+    for hit in after or frames:
+        if (hit.number(*_FRAMES) or 0) > _DEEPEST:
+            return None
+        if name := _library(hit):
+            return hit, name
+    return None
+
+
+_DEEPEST = 8
+
+
+def _library(hit: Hit) -> str:
+    """The name of the library of a line; empty for one that is passed over."""
+    path = next((hit.groups[name] for name in _LIBRARIES if name in hit.groups), "")
+    name = re.split(r"[/\\]", path)[-1]
+    return "" if not name or _PASSED_OVER.search(name) or "_Py_Dump" in hit.text else name
+
+
 def check_libcuda_crash(case: Case) -> Iterator[Finding]:
-    """The kernel's line about a segfault names libcuda."""
-    hit = case.log.first("kernel-segfault")
-    if hit is not None and hit.groups.get("lib", "").startswith("libcuda.so"):
-        yield make_finding(case, LIBCUDA, Status.FAIL, (hit,))
+    """The kernel's line about a segfault, or the top of a backtrace, names the driver's library."""
+    found = crash_library(case)
+    if found is not None and _OF_DRIVER.match(found[1]):
+        more = (Evidence("library", found[1], found[0].place),)
+        yield make_finding(case, LIBCUDA, Status.FAIL, (found[0],), more=more)
 
 
 def check_shadowed_libraries(case: Case) -> Iterator[Finding]:

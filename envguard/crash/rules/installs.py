@@ -1,0 +1,225 @@
+"""What installers did: a CPU build in the place of a CUDA one, a guess, another interpreter."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from packaging.version import InvalidVersion, Version
+
+from envguard.crash.rules.model import Outcome, make_finding
+from envguard.facts.findings import Finding, Status
+from envguard.facts.machine import OperatingSystem, Platform
+from envguard.facts.versions import CPU, Backend
+from envguard.matrix.complete import possible_platforms
+from envguard.matrix.fit import DriverGrade, grade_code, grade_driver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envguard.crash.case import Case
+    from envguard.crash.log import Hit
+
+CPU_INSTALLED = Outcome(
+    "CRS107",
+    "cpu-wheel-selected",
+    "a CPU build of torch was put where a CUDA build is wanted",
+    "The installer satisfied the version and not the build: on its index, or for its constraints, "
+    "there is a CPU build only.",
+    "take a CUDA build of the very version that is demanded, from its index and with its label, "
+    "and name that index in every later call too; clear PIP_EXTRA_INDEX_URL where it names another",
+    ("envguard", "lock", "torch"),
+)
+CONDA_CPU = Outcome(
+    "CRS107",
+    "cpu-wheel-selected",
+    "conda's plan holds a CPU build of torch",
+    "There is no build of that release for the CUDA that was asked for, so the solver takes the "
+    "CPU build, and the CUDA toolkit as a package on its own.",
+    "name a CUDA that this release was built for, and forbid the way out: pytorch=*=*cuda*",
+)
+GUESSED = Outcome(
+    "CRS016",
+    "resolver-auto-backend",
+    "an installer did not recognise the driver and took {label}, which does not serve this GPU",
+    "The choice is a default, not what the driver says.",
+    "name the backend by hand: `envguard lock torch` tells which one serves driver and GPU",
+    ("envguard", "lock", "torch"),
+)
+KEPT = Outcome(
+    "CRS017",
+    "already-satisfied-other-tag",
+    "pip kept the torch that was there, of another build than asked for",
+    "To pip 2.6.0 and 2.6.0+cu126 satisfy the same requirement: another index changes nothing.",
+    "uninstall torch and its companions first, or name the label: torch==VERSION+cuNNN",
+    ("python", "-m", "pip", "uninstall", "torch", "torchvision", "torchaudio"),
+)
+OTHER_PYTHON = Outcome(
+    "CRS108",
+    "wrong-interpreter-inspected",
+    "packages were installed by the pip of another Python than the one that runs",
+    "A compiled module is for one Python: what pip of another one puts into the folder cannot be "
+    "imported, or lies where this interpreter does not look.",
+    "install with the interpreter that runs the program: PATH/TO/python -m pip install ...",
+)
+OTHER_TAG = Outcome(
+    "CRS108",
+    "wheel-for-other-python",
+    "the wheel {wheel} is not for this Python or platform",
+    "The tags in its name are none of those of the pip that was called.",
+    "take the wheel of this Python's tag, or call the pip of the Python that it is for",
+)
+# Other findings that say how the CPU build came about.
+_EXPLAINED = ("no-such-local-version", "uv-auto-cpu", "uv-auto-words", "uv-driver-parse")
+_COMPLAINTS = ("not-available-words", "cpu-build-words")
+_ASKED = ("asks-for-cuda", "conda-asks-for-cuda")
+_PASSING = re.compile(r"ninstall(?:ing|ed) torch|existing installation|No matching|ould not find")
+
+
+def check_cpu_build_installed(case: Case) -> Iterator[Finding]:
+    """A CPU build was installed or runs, and something shows that a CUDA build was meant."""
+    conda, found = case.hits("conda-cpu-build"), _cpu_build(case)
+    if (not conda and found is None) or case.log.has(*_EXPLAINED):
+        return
+    wanted = _wanted(case, found or conda[0])
+    if not wanted:
+        return
+    if conda:
+        yield make_finding(case, CONDA_CPU, Status.FAIL, (*conda, *wanted))
+    elif found is not None and not _is_kept(case):
+        yield make_finding(case, CPU_INSTALLED, Status.FAIL, (found, *wanted))
+
+
+def _cpu_build(case: Case) -> Hit | None:
+    """The line that shows that the last torch of the log is a CPU build."""
+    last: tuple[Hit, bool] | None = None
+    for hit in case.log.all("torch-installed", "cpu-version-words"):
+        if _PASSING.search(hit.text) and hit.id != "torch-installed":
+            continue
+        text = next((hit.groups[n] for n in ("v", "v2", "v3", "v4") if n in hit.groups), "")
+        is_cpu = _is_cpu(text, case)
+        if is_cpu is not None:
+            last = (hit, is_cpu)
+    return last[0] if last is not None and last[1] else None
+
+
+def _is_cpu(text: str, case: Case) -> bool | None:
+    """Whether a version is a CPU build: by its label, else by what PyPI holds."""
+    try:
+        version = Version(text.rstrip(".,"))
+    except InvalidVersion:
+        return None
+    if version.local is not None:
+        return version.local == "cpu"
+    platforms = possible_platforms(case.facts.machine)
+    if case.log.has("windows-words") and case.facts.machine.host.platform is None:
+        platforms = (Platform(OperatingSystem.WINDOWS, "x86_64"),)
+    builds = {case.matrix.torch.pypi_backend(version, platform) for platform in platforms}
+    return builds == {CPU} if len(builds) == 1 and None not in builds else None
+
+
+def _wanted(case: Case, found: Hit) -> tuple[Hit, ...]:
+    """The lines, or the stated GPU's stead, that show that a CUDA build was meant; else none."""
+    for_cpu, for_cuda = case.log.last("asks-for-cpu"), case.log.last(*_ASKED)
+    if for_cpu is not None and (for_cuda is None or for_cpu.order >= for_cuda.order):
+        return ()
+    removed = case.log.last("torch-removed")
+    shown = [hit for hit in (for_cuda, removed) if hit is not None and hit.order <= found.order]
+    shown += case.hits(*_COMPLAINTS)
+    if not shown and (case.facts.machine.selected_gpus or case.log.has("gpu-detected-words")):
+        shown = [*case.hits("gpu-detected-words"), found]
+    return tuple(shown)
+
+
+def check_kept_torch(case: Case) -> Iterator[Finding]:
+    """``Requirement already satisfied`` for a torch of another build than the one asked for."""
+    asked = case.hits("index-words", "asks-for-cuda")
+    kept = _kept(case)
+    if asked and kept is not None:
+        yield make_finding(case, KEPT, Status.FAIL, (kept, *asked))
+
+
+def _is_kept(case: Case) -> bool:
+    return case.log.has("index-words", "asks-for-cuda") and _kept(case) is not None
+
+
+def _kept(case: Case) -> Hit | None:
+    """The torch that pip kept, where its label is not the one that was asked for.
+
+    As the dependency of another package any build would do, so that line says nothing.
+    """
+    hits = [*case.log.all("index-words", "asks-for-cuda")]
+    labels = {value for hit in hits for name, value in hit.groups.items() if "label" in name}
+    for hit in case.log.all("already-satisfied"):
+        version = re.search(r"\((\d[\w.+]{2,40})\)\s*$", hit.text)
+        local = version[1].partition("+")[2] if version else ""
+        if "(from " not in hit.text and (not local or local not in labels):
+            return hit
+    return None
+
+
+def check_guessed_backend(case: Case) -> Iterator[Finding]:
+    """An installer's default for a driver that it did not recognise, where it serves nothing."""
+    for hit in case.log.all("backend-guessed"):
+        backend = Backend.parse(hit.groups["label"].lower())
+        if _serves(case, backend) is False:
+            also = case.hits("gpu-detected-words")
+            yield make_finding(case, GUESSED, Status.FAIL, (hit, *also))
+            return
+
+
+def _serves(case: Case, backend: Backend) -> bool | None:
+    """Whether any release for this backend runs on the stated driver and GPUs."""
+    machine = case.facts.machine
+    gpus = [gpu.capability for gpu in machine.selected_gpus if gpu.capability]
+    if backend.cuda is None:
+        return False if gpus or case.log.has("gpu-detected-words") else None
+    fit = grade_driver(machine.driver, machine.host, backend.cuda, case.matrix.drivers)
+    if fit.grade is DriverGrade.NO:
+        return False
+    builds = [
+        build
+        for platform in possible_platforms(machine)
+        for build in case.matrix.torch.builds(platform=platform, backend=backend)
+        if build.targets
+    ]
+    if not gpus or not builds:
+        return None
+    can_jit = fit.grade.can_jit
+    return all(
+        any(
+            grade_code(build.targets, gpu, backend.cuda, can_jit=can_jit).grade.runs
+            for build in builds
+        )
+        for gpu in gpus
+    )
+
+
+def check_other_interpreter(case: Case) -> Iterator[Finding]:
+    """Packages of one Python in the way of another: by numpy's words, pip's target, or paths."""
+    wheel = case.hits("wheel-not-for-python")
+    if wheel:
+        yield make_finding(case, OTHER_TAG, Status.FAIL, wheel)
+    missing = case.hits("compiled-part-missing", "no-module-torch")
+    certain = case.hits("compiled-for-other-python")
+    shown = (*case.hits("pip-target"), *_two_pythons(case)) if missing else ()
+    if certain or shown:
+        yield make_finding(case, OTHER_PYTHON, Status.FAIL, (*certain, *shown, *missing))
+
+
+def _two_pythons(case: Case) -> tuple[Hit, ...]:
+    """Lines that name the Python that holds torch and another one that runs."""
+    printed = {hit.groups["py"]: hit for hit in case.log.all("python-version-words")}
+    if len(printed) > 1:
+        return tuple(printed.values())
+    held = {_python(hit): hit for hit in case.log.all("installed-into-python")}
+    runs = {_python(hit): hit for hit in case.log.all("run-by-python")}
+    runs = runs or printed
+    if not held or not runs or set(held) & set(runs):
+        return ()
+    return (*held.values(), *runs.values())
+
+
+def _python(hit: Hit) -> str:
+    text = next(hit.groups[name] for name in ("py", "py2", "py3") if name in hit.groups)
+    return text if "." in text else f"{text[0]}.{text[1:]}"
