@@ -9,6 +9,7 @@ from envguard.crash.rules.gpu_code import NEW_GPU, OLD_GPU
 from envguard.crash.rules.gpu_memory import STATES, TAKEN_MAYBE
 from envguard.crash.rules.model import Outcome
 from envguard.crash.suspicion import Suspicion
+from envguard.crash.trouble import last_trouble, own_exceptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -255,16 +256,9 @@ def _cuda_error(case: Case) -> Iterator[Suspicion]:
         return
 
 
-_OF_LAUNCHERS = ("ChildFailedError", "CalledProcessError", "ProcessExitedException")
-
-
 def suspect_exception(case: Case) -> Iterator[Suspicion]:
     """A Python exception that no rule knows, or nothing at all."""
-    own = [
-        hit
-        for hit in case.log.all("python-exception")
-        if not hit.groups["type"].endswith(_OF_LAUNCHERS)
-    ]
+    own = own_exceptions(case)
     if own:
         yield Suspicion(
             EXCEPTION,
@@ -273,7 +267,7 @@ def suspect_exception(case: Case) -> Iterator[Suspicion]:
             "read the traceback from its last line upwards to the first line of your own code",
             ids=("python-exception",),
         )
-    elif case.exit_code not in {0, None}:
+    elif case.exit_code not in {0, None} and last_trouble(case) is None:
         yield Suspicion(
             NOTHING,
             f"the exit status is {case.exit_code}",
