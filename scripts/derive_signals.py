@@ -47,6 +47,7 @@ def derive_signals(facts: dict[str, Any], words: dict[str, Any]) -> str:
         "exit_plain": [_plain(row, "code means usual_causes") for row in facts["exit_plain"]],
         "launcher": [_launcher(row) for row in facts["launcher"]],
         "signature": _signatures(facts, words),
+        "native_bug": [_native_bug(row) for row in words["native_bug"]],
         "phase": [_phase(row, words) for row in facts["phase"]],
         "save_marker": [_plain(row, "id observation means") for row in facts["save_marker"]],
         "xid": [_plain(row, "code meaning class action note") for row in facts["xid"]],
@@ -124,6 +125,13 @@ def _signatures(facts: dict[str, Any], words: dict[str, Any]) -> list[dict[str, 
 def _signature(row: dict[str, Any]) -> dict[str, Any]:
     fields = "id layer regex literals means phase proves next rules_out sample"
     picked = {name: row[name] for name in fields.split() if row.get(name) not in ("", None)}
+    confidence = _CONFIDENCE[row["sample_from"]]
+    return {**picked, "source": _sources(row), "confidence": confidence}
+
+
+def _native_bug(row: dict[str, Any]) -> dict[str, Any]:
+    fields = "id signal signature gpus when cause title text fix command"
+    picked = {name: row[name] for name in fields.split() if name in row}
     confidence = _CONFIDENCE[row["sample_from"]]
     return {**picked, "source": _sources(row), "confidence": confidence}
 

@@ -40,12 +40,29 @@ _NAMES = {
 }
 _WORDS = {
     "Killed": SIGKILL,
+    "Terminated": SIGTERM,
+    "Hangup": SIGHUP,
+    "segmentation fault": SIGSEGV,
+    "floating-point exception": SIGFPE,
     "Segmentation fault": SIGSEGV,
     "Bus error": SIGBUS,
     "Aborted": SIGABRT,
     "Illegal instruction": SIGILL,
     "Floating point exception": SIGFPE,
 }
+# Commands of training as the kernel names them; it tells of other programs' crashes as well.
+_COMMANDS = ("python", "pt_", "ray::", "torchrun", "deepspeed", "accelerate")
+_TRAPS = {"invalid opcode": SIGILL, "divide error": SIGFPE, "general protection": SIGSEGV}
+# Words of whoever watches over the memory of a container, a job, a unit or a node.
+_OUT_OF_MEMORY = (
+    "k8s-oomkilled",
+    "docker-oom-flag",
+    "slurm-oom-event",
+    "slurm-srun-oom",
+    "batch-memory-limit",
+    "systemd-oom",
+    "ray-memory-monitor",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +136,33 @@ def _ending(number: int, table: SignalsTable) -> Ending:
     return ending_of_signal(number, table)
 
 
+def _by_workers(log: Log, table: SignalsTable) -> Iterator[Death]:
+    """Data loader workers, which their parent tells about in an exception of its own."""
+    for hit in log.all("dl-killed", "dl-crash"):
+        number = _WORDS.get((hit.groups.get("s") or hit.groups.get("what", "")).strip())
+        if number is not None:
+            yield Death(_ending(number, table), "DataLoader", None, hit.number("pid"), hit)
+
+
+def _by_handlers(log: Log, table: SignalsTable) -> Iterator[Death]:
+    """Debuggers, handlers of signals, the kernel, mpirun and systemd."""
+    for hit in log.all("debugger-signal"):
+        named = (hit.groups.get(f"name{n}") for n in ("", "2", "3", "4", "5"))
+        name = next((text for text in named if text), "SIGSEGV")
+        yield Death(_ending(_NAMES[name], table), "debugger", None, None, hit)
+    for hit in log.all("kernel-segfault", "kernel-trap"):
+        if hit.groups["comm"].startswith(_COMMANDS):
+            number = _TRAPS.get(hit.groups.get("what", ""), SIGSEGV)
+            yield Death(_ending(number, table), "kernel", None, hit.number("pid"), hit)
+    for hit in log.all("mpi-signal", "systemd-exit"):
+        source = "mpirun" if hit.id == "mpi-signal" else "systemd"
+        number = hit.number("n", "n2", "n3") or 0
+        yield Death(_ending(number, table), source, None, None, hit)
+
+
 def _by_words(log: Log, table: SignalsTable) -> Iterator[Death]:
+    yield from _by_handlers(log, table)
+    yield from _by_workers(log, table)
     for hit in log.all("caught-signal"):
         yield Death(_ending(hit.number("n", "n2") or 0, table), "signal handler", None, None, hit)
     for hit in log.all("faulthandler-segv"):
@@ -132,7 +175,7 @@ def _by_words(log: Log, table: SignalsTable) -> Iterator[Death]:
         code = hit.number("code")
         if code not in {0, 1, None}:
             yield Death(normalise_exit(int(code or 0), table), "log", None, None, hit)
-    if log.has("k8s-oomkilled", "docker-oom-flag", "slurm-oom-event", "slurm-srun-oom"):
+    if log.has(*_OUT_OF_MEMORY):
         yield Death(_ending(SIGKILL, table), "container or batch system")
     for hit in log.all("kernel-oom-memcg", "kernel-oom-global", "kernel-oom-constraint"):
         yield Death(_ending(SIGKILL, table), "kernel", None, hit.number("pid"), hit)

@@ -12,6 +12,7 @@ from envguard.crash.rules.model import Outcome, make_finding
 from envguard.crash.summary import crash_summary
 from envguard.crash.suspects import suspect_causes
 from envguard.crash.together import join_findings
+from envguard.crash.trouble import own_exceptions
 from envguard.facts.findings import Finding, Status
 from envguard.facts.report import Recommendation, Report, make_report
 from envguard.judge import judge
@@ -74,7 +75,9 @@ def find_causes(case: Case) -> tuple[Finding, ...]:
 
 def _is_told(case: Case, found: tuple[Finding, ...]) -> bool:
     """Whether a warning of the log itself says all there is: nothing died of a signal."""
-    return case.signal is None and any(finding.status is Status.WARN for finding in found)
+    if case.signal is not None or own_exceptions(case):
+        return False
+    return any(finding.status is Status.WARN for finding in found)
 
 
 def _check(facts: Facts, matrix: Matrix, torch_index: str) -> Report | None:

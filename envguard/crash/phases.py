@@ -51,6 +51,7 @@ MARKS = {
     f"{PHASE}save": Phase.SAVE,
     f"{PHASE}resume": Phase.RESUME,
     f"{PHASE}teardown": Phase.SHUTDOWN,
+    "life-signs": Phase.TRAIN,
     "phase-load-more": Phase.LOAD,
     "phase-save-done": Phase.SAVE,
     "ds-before-optimizer": Phase.INIT,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from envguard.crash.exits import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTERM
 from envguard.crash.rules.known_breaks import suspect_breaks
+from envguard.crash.suspects_of_ends import suspect_bugs, suspect_ends, suspect_trouble
 from envguard.crash.suspects_of_packages import suspect_extensions
 from envguard.crash.suspects_of_signals import (
     suspect_abort,
@@ -46,8 +47,12 @@ def suspect_causes(case: Case) -> Iterator[Finding]:
     """
     seen: set[str] = set()
     of_signal = _BY_SIGNAL.get(case.signal or 0, suspect_exception)
+    for finding in suspect_bugs(case):
+        seen.add(finding.cause)
+        yield finding
     for suspicion in (
         *suspect_breaks(case),
+        *suspect_ends(case),
         *suspect_words(case),
         *suspect_extensions(case),
         *of_signal(case),
@@ -55,3 +60,5 @@ def suspect_causes(case: Case) -> Iterator[Finding]:
         if suspicion.outcome.cause not in seen:
             seen.add(suspicion.outcome.cause)
             yield suspicion_finding(case, suspicion)
+    if not seen:
+        yield from (suspicion_finding(case, last) for last in suspect_trouble(case))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from envguard.crash.rules.devices import FEATURE_GAP, NO_NVML, VGPU_GAP
 from envguard.crash.rules.driver import NO_GPU
 from envguard.crash.rules.gpu_code import BOARD_PACKAGE, EXTENSION
-from envguard.crash.rules.model import Outcome, went_on
+from envguard.crash.rules.model import Outcome
 from envguard.crash.suspicion import Suspicion
+from envguard.crash.trouble import went_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

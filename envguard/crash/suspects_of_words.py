@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from envguard.crash.rules.driver import CPU_BUILD, NO_GPU, TOO_OLD, WSL
 from envguard.crash.rules.gpu_code import NEW_GPU, OLD_GPU, is_served
 from envguard.crash.rules.gpu_memory import STATES, TAKEN_MAYBE
-from envguard.crash.rules.model import Outcome, went_on
+from envguard.crash.rules.model import Outcome
 from envguard.crash.suspects_of_devices import suspect_devices
 from envguard.crash.suspicion import Suspicion
+from envguard.crash.trouble import last_trouble, own_exceptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,13 +23,6 @@ EXCEPTION = Outcome(
     "the program raised {type}",
     "envguard knows no cause for this exception.",
     "read the traceback from its last line upwards",
-)
-UNEXPLAINED = Outcome(
-    "CRS110",
-    "unexplained-error",
-    "the log reports an error that envguard does not know",
-    "No rule knows these words.",
-    "read the lines around it",
 )
 NOTHING = Outcome(
     "CRS092",
@@ -258,16 +252,9 @@ def _cuda_error(case: Case) -> Iterator[Suspicion]:
         return
 
 
-_OF_LAUNCHERS = ("ChildFailedError", "CalledProcessError", "ProcessExitedException")
-
-
 def suspect_exception(case: Case) -> Iterator[Suspicion]:
     """A Python exception that no rule knows, or nothing at all."""
-    own = [
-        hit
-        for hit in case.log.all("python-exception")
-        if not hit.groups["type"].endswith(_OF_LAUNCHERS)
-    ]
+    own = own_exceptions(case)
     if own:
         yield Suspicion(
             EXCEPTION,
@@ -276,17 +263,7 @@ def suspect_exception(case: Case) -> Iterator[Suspicion]:
             "read the traceback from its last line upwards to the first line of your own code",
             ids=("python-exception",),
         )
-        return
-    lines = case.hits("nvrm-trouble", "error-line")
-    if lines and not went_on(case, lines[-1]):
-        yield Suspicion(
-            UNEXPLAINED,
-            f"a line says {lines[0].text[:160]!r}",
-            "",
-            "read the lines around it, and give more of the log",
-            ids=("nvrm-trouble", "error-line"),
-        )
-    if case.exit_code not in {0, None}:
+    elif case.exit_code not in {0, None} and last_trouble(case) is None:
         yield Suspicion(
             NOTHING,
             f"the exit status is {case.exit_code}",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+
+from packaging.specifiers import SpecifierSet
 
 from envguard.matrix.rows import Provenance
 
@@ -151,4 +154,34 @@ class SaveMarker:
     id: str
     observation: str
     means: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class NativeBug:
+    """A bug in a release of torch or of a vendor's library that ends processes by a signal.
+
+    Args:
+        id: Its name.
+        signal: Number of the signal.
+        signature: Words of the log that show it; empty when the signal alone does.
+        gpus: Words of a GPU's name that bound it; empty for all GPUs.
+        when: Bounds of versions, of distributions or of ``torch_cuda``.
+        cause: ``torch-release-bug`` or ``vendor-lib-bug``.
+        title: One line.
+        text: What it is.
+        fix: What cures it.
+        command: The cure as a command; empty when it is none.
+    """
+
+    id: str
+    signal: int
+    signature: str
+    gpus: tuple[str, ...]
+    when: Mapping[str, SpecifierSet]
+    cause: str
+    title: str
+    text: str
+    fix: str
+    command: tuple[str, ...]
     provenance: Provenance

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from envguard.matrix.package_rows import read_specifiers
 from envguard.matrix.signal_rows import (
     Discriminator,
     ErrorRow,
@@ -12,6 +13,7 @@ from envguard.matrix.signal_rows import (
     ExitSignal,
     ExitStatus,
     LauncherRow,
+    NativeBug,
     PhaseRow,
     Proof,
     SaveMarker,
@@ -29,7 +31,7 @@ class SignalsTable:
         document: The decoded file.
 
     Raises:
-        MatrixError: A row misses a field, or a pattern is none.
+        MatrixError: A row misses a field, a pattern is none, or a bug names no signature.
     """
 
     def __init__(self, document: Document) -> None:
@@ -38,6 +40,7 @@ class SignalsTable:
         self.statuses = tuple(_read_status(row) for row in document.rows("exit_plain"))
         self.launchers = tuple(_read_launcher(row) for row in document.rows("launcher"))
         self.signatures = tuple(_read_signature(row) for row in document.rows("signature"))
+        self.native_bugs = tuple(_read_bug(row) for row in document.rows("native_bug"))
         self.phases = tuple(_read_phase(row) for row in document.rows("phase"))
         self.save_markers = tuple(_read_marker(row) for row in document.rows("save_marker"))
         self.xids = tuple(_read_xid(row) for row in document.rows("xid"))
@@ -46,6 +49,12 @@ class SignalsTable:
         self.discriminators = tuple(_read_decider(r) for r in document.rows("discriminator"))
         self.tools = tuple(_read_tool(row) for row in document.rows("evidence_tool"))
         self._by_id = {row.id: row for row in self.signatures}
+        self._refuse_strangers()
+
+    def _refuse_strangers(self) -> None:
+        for row, bug in zip(self.document.rows("native_bug"), self.native_bugs, strict=True):
+            if bug.signature and bug.signature not in self._by_id:
+                raise row.error("signature", f"there is no signature {bug.signature!r}")
 
     def signature(self, name: str) -> Signature:
         """The signature of this name.
@@ -133,6 +142,22 @@ def _read_signature(row: Row) -> Signature:
         _text(row, "next"),
         _text(row, "rules_out"),
         row.text("sample"),
+        row.provenance(),
+    )
+
+
+def _read_bug(row: Row) -> NativeBug:
+    return NativeBug(
+        row.text("id"),
+        row.integer("signal"),
+        _text(row, "signature"),
+        row.texts("gpus") if row.has("gpus") else (),
+        read_specifiers(row, "when"),
+        row.text("cause"),
+        row.text("title"),
+        row.text("text"),
+        row.text("fix"),
+        row.texts("command") if row.has("command") else (),
         row.provenance(),
     )
 

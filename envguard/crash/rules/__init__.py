@@ -35,6 +35,7 @@ from envguard.crash.rules.installs import (
 )
 from envguard.crash.rules.kernel_driver import check_kernel_words
 from envguard.crash.rules.known_breaks import check_known_breaks
+from envguard.crash.rules.known_bugs import check_known_bugs
 from envguard.crash.rules.launchers import (
     check_asked_to_stop,
     check_forced_kill,
@@ -48,9 +49,16 @@ from envguard.crash.rules.native import (
 from envguard.crash.rules.nccl import check_nccl_words, check_watchdog
 from envguard.crash.rules.packages import check_missing_names, check_package_words
 from envguard.crash.rules.program import check_disk, check_numerics, check_program_words
-from envguard.crash.rules.shared_memory import check_shared_memory, check_shared_memory_leak
+from envguard.crash.rules.shared_memory import (
+    check_mapped_storage,
+    check_removed_shared_memory,
+    check_shared_memory,
+    check_shared_memory_leak,
+)
 from envguard.crash.rules.site_roots import check_site_roots
+from envguard.crash.rules.stops import check_stopped
 from envguard.crash.rules.toolchain import check_toolchain_words
+from envguard.crash.rules.workers import check_killed_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,13 +99,18 @@ RULES: tuple[Rule, ...] = (
     check_kernel_faults,
     check_host_memory,
     check_refused_allocation,
+    check_killed_worker,
     check_shared_memory_leak,
     check_shared_memory,
+    check_mapped_storage,
+    check_removed_shared_memory,
     check_gpu_words,
     check_gpu_memory,
     check_launcher_words,
     check_asked_to_stop,
+    check_stopped,
     check_forced_kill,
+    check_known_bugs,
     check_libcuda_crash,
     check_shadowed_libraries,
     check_transport,
@@ -161,6 +174,7 @@ _LAST = (
     "libstdcxx-mismatch",
     "glibc-too-old",
     "vendor-lib-bug",
+    "torch-release-bug",
     "vision-cpu-build",
     "companion-from-other-index",
     "vision-torch-mismatch",
@@ -187,7 +201,9 @@ _LAST = (
     "host-memory-exhausted",
     "host-allocation-refused",
     "node-failure",
+    "shm-removed-by-logind",
     "shm-too-small",
+    "sigbus-from-mmap-storage",
     "disk-full",
     "zero-layout-changed",
     "weights-only-default",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.model import Outcome, make_finding, went_on
+from envguard.crash.rules.model import Outcome, make_finding
+from envguard.crash.trouble import went_on
 from envguard.facts.findings import Evidence, Finding, Status
 from envguard.matrix.fit import driver_system
 from envguard.matrix.gpu_names import parse_gpu_name

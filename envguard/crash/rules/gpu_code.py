@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from envguard.crash.rules.devices import is_board
-from envguard.crash.rules.model import Outcome, make_finding, went_on
+from envguard.crash.rules.model import Outcome, make_finding
+from envguard.crash.trouble import went_on
 from envguard.facts.findings import Evidence, Finding, Status
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.versions import CodeTarget, ComputeCapability

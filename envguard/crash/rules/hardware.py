@@ -45,7 +45,7 @@ _WORDS = (
             ("env", "CUDA_LAUNCH_BLOCKING=1"),
         ),
         ("illegal-access", "launch-failure"),
-        unless=("ecc-uncorrectable", "nvlink-uncorrectable"),
+        unless=("ecc-uncorrectable", "nvlink-uncorrectable", "nccl-transport-cure"),
     ),
 )
 _HARDWARE = frozenset({"hw", "link"})

@@ -13,6 +13,7 @@ from envguard.crash.rules.measured import (
     run_evidence,
 )
 from envguard.crash.rules.model import Outcome, make_finding
+from envguard.crash.trouble import went_on
 from envguard.facts.findings import Evidence, Finding, Status
 
 if TYPE_CHECKING:
@@ -109,14 +110,38 @@ REFUSED = Outcome(
 _SMALLEST_SHAPE = 2**28  # processes below that are no ranks of a model
 BY_SHAPE_AND_PHASE = (LOAD, PER_RANK, OPTIMIZER, SAVE, RANK0, RESUME, GROWTH)
 
-KERNEL = ("kernel-oom-global", "kernel-oom-memcg", "kernel-oom-constraint", "kernel-oom-old")
+KERNEL = (
+    "kernel-oom-global",
+    "kernel-oom-memcg",
+    "kernel-oom-constraint",
+    "kernel-oom-old",
+    "systemd-oom",
+    "ray-memory-monitor",
+)
 LIMIT = ("kernel-oom-memcg", "cgroup-v2-oomkill", "slurm-oom-event", "slurm-srun-oom")
-LIMIT_STATES = ("slurm-state-oom", "k8s-oomkilled", "docker-oom-flag", "cgroup-v2-oomgroup")
-STATED = ("host-memory-full-words", "host-memory-grows-words", "per-rank-words")
+LIMIT_STATES = (
+    "slurm-state-oom",
+    "k8s-oomkilled",
+    "docker-oom-flag",
+    "cgroup-v2-oomgroup",
+    "batch-memory-limit",
+)
+STATED = (
+    "host-memory-full-words",
+    "host-full-more",
+    "host-memory-grows-words",
+    "per-rank-words",
+)
+_PER_RANK = ("per-rank-words", "per-rank-more")
 # Words that name another killer.
 RIVALS = (
     "slurm-time",
+    "time-limit-words",
     "slurm-preempt",
+    "preempt-words",
+    "slurm-cancel",
+    "batch-owner-kill",
+    "container-stop",
     "slurm-signal",
     "slurm-node",
     "torchrun-sigkill-after-term",
@@ -128,7 +153,7 @@ RIVALS = (
 
 def check_host_memory(case: Case) -> Iterator[Finding]:
     """A kill for want of host memory: proven, or carried by the phase and what it holds."""
-    strong = case.hits(*KERNEL, *LIMIT, *LIMIT_STATES, *STATED)
+    strong = (*case.hits(*KERNEL, *LIMIT, *LIMIT_STATES), *_stated(case))
     measured = run_evidence(case)
     is_proven = bool(strong or measured)
     is_killed = case.signal == SIGKILL
@@ -148,6 +173,14 @@ def check_host_memory(case: Case) -> Iterator[Finding]:
     yield make_finding(case, outcome, Status.FAIL, hits, more=more, detail=detail)
     if (limit or hit_limit(case)) and outcome is not CONTAINER:
         yield make_finding(case, CONTAINER, Status.WARN, limit, more=measured)
+
+
+def _stated(case: Case) -> tuple[Hit, ...]:
+    """What someone wrote about host memory, unless the run outlived it."""
+    hits = case.hits(*STATED)
+    if case.signal is None and (case.exit_code == 0 or any(went_on(case, hit) for hit in hits)):
+        return ()
+    return hits
 
 
 def _joined(why: str, *, is_proven: bool) -> str:
@@ -205,7 +238,7 @@ def _outcome(case: Case) -> tuple[Outcome | None, str]:
 
 
 def _loading(case: Case, shape: str) -> tuple[Outcome, str]:
-    if case.log.has("per-rank-words"):
+    if case.log.has(*_PER_RANK):
         return PER_RANK, ""
     if shape == "even":
         return PER_RANK, "The processes are of equal size."
@@ -231,7 +264,7 @@ def _initialising(case: Case) -> tuple[Outcome | None, str]:
 def _training(case: Case) -> tuple[Outcome | None, str]:
     if case.log.has("host-memory-grows-words"):
         return GROWTH, ""
-    if case.log.has("per-rank-words") and case.phase is None:
+    if case.log.has(*_PER_RANK) and case.phase is None:
         return PER_RANK, ""
     if case.log.has("offload-words"):
         return OPTIMIZER, "The log speaks of offload."

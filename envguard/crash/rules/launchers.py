@@ -26,7 +26,8 @@ SUPERVISOR = Outcome(
     "something outside asked the launcher to stop",
     "The launcher got SIGTERM: a scheduler, a container's stop, or a person; ranks that end with "
     "-15 follow it.",
-    "ask the batch system or the container runtime for the reason (sacct, kubectl describe pod)",
+    "ask the batch system or the container runtime for the reason (sacct, kubectl describe pod); "
+    "where several programs were started together, read the log of the one that ended first",
 )
 INTERRUPTED = Outcome(
     "CRS075",
@@ -44,7 +45,7 @@ _WORDS = (
             "That is no failure of the program and not about memory.",
             "ask for more time, or save more often and resume",
         ),
-        ("slurm-time",),
+        ("slurm-time", "time-limit-words"),
     ),
     WordRule(
         Outcome(
@@ -54,7 +55,7 @@ _WORDS = (
             "The job was preempted.",
             "requeue it, and resume from the last checkpoint",
         ),
-        ("slurm-preempt",),
+        ("slurm-preempt", "preempt-words"),
     ),
     WordRule(
         Outcome(
@@ -97,6 +98,7 @@ _WORDS = (
             "set requests.memory to what the job needs, so that it is not placed on a full node",
         ),
         ("k8s-evicted",),
+        unless=("k8s-evicted-disk", "k8s-evicted-shm"),
     ),
 )
 

@@ -108,24 +108,6 @@ def make_finding(
     )
 
 
-# Marks of a program that is at work: what was warned of before did not keep it from working.
-_AT_WORK = (
-    "phase:iteration",
-    "phase:eval",
-    "phase:save",
-    "phase:teardown",
-    "phase-save-done",
-)
-
-
-def went_on(case: Case, hit: Hit) -> bool:
-    """Whether the program trained, saved or ended well after this line."""
-    if case.exit_code == 0:
-        return True
-    last = case.log.last(*_AT_WORK)
-    return last is not None and last.order > hit.order
-
-
 def line_evidence(case: Case, hits: Iterable[Hit]) -> tuple[Evidence, ...]:
     """Lines of the log as evidence, each once, in their order."""
     by_line = {hit.order: hit for hit in hits}

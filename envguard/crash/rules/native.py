@@ -38,6 +38,16 @@ SHADOWED = Outcome(
 )
 _OF_CUDA = re.compile(r"cuda|cudnn|tensorrt", re.IGNORECASE)
 
+_STANDSTILL = (
+    "nccl-watchdog",
+    "nccl-frame",
+    "nccl-error-in",
+    "nccl-cuda-failure",
+    "hang-words",
+    "illegal-access",
+    "launch-failure",
+)
+
 
 _FRAMES = ("n", "n5")
 _LIBRARIES = ("lib", "lib2", "lib3", "lib4", "lib5", "lib6", "lib7")
@@ -120,6 +130,6 @@ def _stated_path(case: Case) -> str:
 
 def check_transport(case: Case) -> Iterator[Finding]:
     """A crash or hang that ends when NCCL's transport between the GPUs is left out."""
-    hits = case.hits("nccl-transport-words")
-    if hits and (case.signal is not None or case.log.has("nccl-watchdog", "nccl-frame")):
+    hits = case.hits("nccl-transport-words", "nccl-transport-cure")
+    if hits and (case.signal is not None or case.log.has(*_STANDSTILL)):
         yield make_finding(case, TRANSPORT, Status.FAIL, (*hits, *case.hits("nccl-frame")))

@@ -22,19 +22,17 @@ DISK = Outcome(
     "(save_total_limit)",
     ("df", "-h"),
 )
+LAYOUT = Outcome(
+    "CRS077",
+    "zero-layout-changed",
+    "the checkpoint was written by another number of ranks or ZeRO layout",
+    "ZeRO's optimizer shards are bound to the number of ranks and the stage.",
+    "resume with the same number of ranks and the same stage, convert it to a universal checkpoint "
+    "(ds_to_universal), or take the weights only (zero_to_fp32.py) and start the optimizer anew",
+)
 _WORDS = (
-    WordRule(
-        Outcome(
-            "CRS077",
-            "zero-layout-changed",
-            "the checkpoint was written by another number of ranks or ZeRO layout",
-            "ZeRO's optimizer shards are bound to the number of ranks and the stage.",
-            "resume with the same number of ranks, convert it to a universal checkpoint "
-            "(ds_to_universal), or take the weights only (zero_to_fp32.py) and start the optimizer "
-            "anew",
-        ),
-        ("zero-world-size",),
-    ),
+    WordRule(LAYOUT, ("zero-world-size",)),
+    WordRule(LAYOUT, ("zero-shard-missing",), needs=("layout-words",), unless=("zero-world-size",)),
     WordRule(
         Outcome(
             "CRS097",
@@ -66,8 +64,8 @@ def check_program_words(case: Case) -> Iterator[Finding]:
 def check_disk(case: Case) -> Iterator[Finding]:
     """A full disk or quota; a full /dev/shm is spoken of elsewhere."""
     full = [hit for hit in case.log.all("enospc") if SHM_FOLDER not in hit.text]
-    full = [] if case.log.has("shm-torch-file", "nccl-shm") else full
-    hits = (*full[:1], *case.hits("edquot", "torch-save-disk-full"))
+    full = [] if case.log.has("shm-torch-file", "nccl-shm", "nccl-shm-old") else full
+    hits = (*full[:1], *case.hits("edquot", "torch-save-disk-full", "k8s-evicted-disk"))
     if hits:
         yield make_finding(case, DISK, Status.FAIL, hits)
 

@@ -44,7 +44,7 @@ LEAK = Outcome(
     "look at what lies in /dev/shm when nothing runs, and remove it; then end workers properly",
     ("ls", "-l", SHM_FOLDER),
 )
-_SMALL = 2**30
+SMALL = 2**30
 LARGE = 8 * 2**30
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"([\d.]{1,12})\s?([KMGT]?)", re.IGNORECASE)
@@ -69,6 +69,9 @@ def shm_size(case: Case) -> tuple[int | None, Hit | None]:
         text = hit.groups.get("size") or f"{hit.groups.get('size2') or hit.groups['size3']}M"
         bare = text.isdecimal()
         return (int(text) if bare else parse_df_size(text)), hit
+    hit = case.log.last("shm-size-words")
+    if hit is not None:
+        return parse_df_size(hit.groups.get("size") or hit.groups["size2"]), hit
     return case.facts.machine.limits.shm_bytes, None
 
 
@@ -76,41 +79,99 @@ def check_shared_memory_leak(case: Case) -> Iterator[Finding]:
     """Shared memory that nobody holds any more: leaked, or most of what a killed process had."""
     for hit in case.log.all("kernel-oom-memcg", "kernel-oom-global"):
         anonymous, shared = hit.number("anon"), hit.number("shmem")
-        if shared is not None and shared * 1024 > _SMALL and shared > 2 * (anonymous or 0):
+        if shared is not None and shared * 1024 > SMALL and shared > 2 * (anonymous or 0):
             more = (
                 Evidence("shared memory of the victim", f"{shared / 2**20:.1f} GiB", hit.place),
             )
             yield make_finding(case, LEAK, Status.FAIL, (hit,), more=more)
             return
-    leaked = case.hits("shm-leaked")
-    if leaked:
-        full = any(SHM_FOLDER in hit.text for hit in case.log.all("enospc"))
-        status = Status.FAIL if full and (shm_size(case)[0] or 0) > LARGE else Status.WARN
-        yield make_finding(case, LEAK, status, leaked)
+    seen, guessed = case.hits("shm-left-words"), case.hits("shm-leaked")
+    if not seen and not guessed:
+        return
+    full = any(SHM_FOLDER in hit.text for hit in case.log.all("enospc"))
+    full = full or case.log.has("nccl-shm", "nccl-shm-old", "shm-torch-file")
+    if not full and case.death is None and case.exit_code in {None, 0}:
+        return  # nothing died of it
+    size = shm_size(case)[0]
+    enough = (size or LARGE) >= SMALL if seen else (size or 0) > LARGE
+    status = Status.FAIL if full and enough else Status.WARN
+    yield make_finding(case, LEAK, status, (*seen, *guessed))
 
 
 def check_shared_memory(case: Case) -> Iterator[Finding]:
     """Shared memory that ran out: said in words, or a bus error with something to show for it."""
-    said = case.hits("nccl-shm", "shm-torch-file")
+    said = case.hits("nccl-shm", "nccl-shm-old", "shm-torch-file", "k8s-evicted-shm")
     full = [hit for hit in case.log.all("enospc") if SHM_FOLDER in hit.text]
     if said or full:
         yield make_finding(case, SHM, Status.FAIL, (*said, *full[:1]))
         return
-    if case.signal != SIGBUS and not case.log.has("dl-bus"):
+    worker = _worker_hits(case)
+    if (case.signal != SIGBUS and not worker) or storage_hits(case):
         return
     size, hit = shm_size(case)
-    hits = (*case.hits("dl-bus", "caught-signal", "nccl-frame", "torchrun-signal"),)
+    hits = (*worker, *case.hits("caught-signal", "nccl-frame", "torchrun-signal"))
     hits = (*hits, hit) if hit is not None else hits
     if size is not None and size > LARGE:
         return  # it is large: suspects speak of it
     more = () if size is None else (Evidence(SHM_FOLDER, f"{size / 2**20:.0f} MiB", "log"),)
-    if size is not None and size <= _SMALL:
+    if size is not None and size <= SMALL:
         yield make_finding(case, SHM, Status.FAIL, hits, more=more)
     elif case.log.has("nccl-frame"):
         why = "NCCL stands in the stack: its shared-memory transport maps files there."
         yield make_finding(case, SHM, Status.FAIL, hits, more=more, detail=why)
-    elif case.log.has("dl-bus") and case.log.has("container-words"):
+    elif worker and case.log.has("container-words"):
         yield make_finding(case, SHM, Status.FAIL, (*hits, *case.hits("container-words")))
-    elif case.phase is Phase.INIT and (case.ranks or 1) > 1 and not case.log.has("dl-bus"):
+    elif case.phase is Phase.INIT and (case.ranks or 1) > 1 and not worker:
         why = "The ranks were being joined, which is when NCCL creates its files there."
         yield make_finding(case, SHM, Status.FAIL, hits, detail=why)
+
+
+def _worker_hits(case: Case) -> tuple[Hit, ...]:
+    """Lines about a bus error in a data loader's worker."""
+    killed = (hit for hit in case.log.all("dl-killed") if hit.groups["s"].startswith("Bus error"))
+    return (*case.hits("dl-bus", "dl-shm-hint"), *tuple(killed)[:1])
+
+
+def check_mapped_storage(case: Case) -> Iterator[Finding]:
+    """A bus error while mapped files were read, with the storage or the stack to show for it."""
+    hits = storage_hits(case)
+    if hits:
+        yield make_finding(case, STORAGE, Status.FAIL, hits)
+
+
+def storage_hits(case: Case) -> tuple[Hit, ...]:
+    """The lines that lay a bus error at the storage's door; empty when none do.
+
+    Mapped files together with a network file system; errors of the storage; or the stack of the
+    crash going through code that reads mapped files.
+    """
+    log = case.log
+    if case.signal != SIGBUS or log.has("nccl-shm", "shm-torch-file", "dl-shm-hint"):
+        return ()
+    size, _ = shm_size(case)
+    if size is not None and size <= SMALL:
+        return ()
+    if log.has("mmap-words", "mmap-frame") and log.has("network-storage-words"):
+        return case.hits("mmap-words", "mmap-frame", "network-storage-words", "io-error-words")
+    if log.has("faulthandler-segv") and log.has("mmap-frame"):
+        return case.hits("faulthandler-segv", "mmap-frame")
+    return case.hits("io-error-words")
+
+
+REMOVED = Outcome(
+    "CRS132",
+    "shm-removed-by-logind",
+    "shared memory was removed while the processes still used it",
+    "systemd-logind removes all shared memory of a user when the last login session ends "
+    "(RemoveIPC=yes); ranks that an ssh session started run on and lose /dev/shm/torch_*.",
+    "`loginctl enable-linger USER`, or RemoveIPC=no in logind.conf; no size of /dev/shm helps",
+    ("loginctl", "enable-linger"),
+)
+
+
+def check_removed_shared_memory(case: Case) -> Iterator[Finding]:
+    """Shared memory that is gone, in a log that speaks of sessions that ended."""
+    hits = case.hits("shm-vanished")
+    ended = case.hits("logind-words")
+    if hits and ended:
+        yield make_finding(case, REMOVED, Status.FAIL, (*hits, *ended))
