@@ -149,7 +149,8 @@ def _by_handlers(log: Log, table: SignalsTable) -> Iterator[Death]:
     for hit in log.all("debugger-signal"):
         named = (hit.groups.get(f"name{n}") for n in ("", "2", "3", "4", "5"))
         name = next((text for text in named if text), "SIGSEGV")
-        yield Death(_ending(_NAMES[name], table), "debugger", None, None, hit)
+        number = hit.number("n") or _NAMES[name]
+        yield Death(_ending(number, table), "debugger", None, None, hit)
     for hit in log.all("kernel-segfault", "kernel-trap"):
         if hit.groups["comm"].startswith(_COMMANDS):
             number = _TRAPS.get(hit.groups.get("what", ""), SIGSEGV)
@@ -179,26 +180,9 @@ def _by_words(log: Log, table: SignalsTable) -> Iterator[Death]:
         yield Death(_ending(SIGKILL, table), "container or batch system")
     for hit in log.all("kernel-oom-memcg", "kernel-oom-global", "kernel-oom-constraint"):
         yield Death(_ending(SIGKILL, table), "kernel", None, hit.number("pid"), hit)
-    yield from _by_native(log, table)
     for hit in log.all("sigkill-words"):
         if not log.has("deepspeed-killing") or "SIGKILL" in hit.text:
             yield Death(_ending(SIGKILL, table), "log", None, None, hit)
-
-
-_TRAPS = {"invalid opcode": SIGILL, "divide error": SIGFPE, "general protection": SIGSEGV}
-
-
-def _by_native(log: Log, table: SignalsTable) -> Iterator[Death]:
-    """What debuggers, crash reports and the kernel say of a crash of native code."""
-    for hit in log.all("debugger-signal"):
-        number = hit.number("n") or _NAMES.get(hit.groups.get("name", ""))
-        if number is not None and number != SIGINT:
-            yield Death(_ending(number, table), "debugger", None, None, hit)
-    for hit in log.all("kernel-segfault"):
-        yield Death(_ending(SIGSEGV, table), "kernel", None, hit.number("pid"), hit)
-    for hit in log.all("kernel-trap"):
-        ending = _ending(_TRAPS[hit.groups["what"]], table)
-        yield Death(ending, "kernel", None, hit.number("pid"), hit)
 
 
 def count_ranks(log: Log) -> int | None:

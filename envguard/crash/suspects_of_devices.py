@@ -9,7 +9,7 @@ from envguard.crash.rules.driver import NO_GPU
 from envguard.crash.rules.gpu_code import BOARD_PACKAGE, EXTENSION
 from envguard.crash.rules.model import Outcome
 from envguard.crash.suspicion import Suspicion
-from envguard.crash.trouble import went_on
+from envguard.crash.trouble import worked_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def suspect_devices(case: Case) -> Iterator[Suspicion]:
 def _nvml(case: Case) -> Iterator[Suspicion]:
     words = ("nvml-not-started", "nvml-missing")
     hits = case.hits(*words)
-    if not hits or went_on(case, hits[-1]):
+    if not hits or worked_after(case, hits[-1]):
         return
     place = "run nvidia-smi in the same place"
     yield Suspicion(

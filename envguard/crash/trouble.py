@@ -13,6 +13,7 @@ _IGNORED_LINES = 40
 # Steps after which a run is held to have gone on; ranks that have not noticed print fewer.
 _STEPS = 10
 _SIGNS = ("error-line", "nvrm-trouble", "hang-words", "crash-words", "worker-vanished", "traceback")
+_AT_WORK = ("phase:iteration", "phase:eval", "phase:save", "phase:teardown", "phase-save-done")
 _OF_LAUNCHERS = (
     "ChildFailedError",
     "CalledProcessError",
@@ -30,6 +31,12 @@ def went_on(case: Case, hit: Hit) -> bool:
         return True
     steps = ("life-signs", "phase:iteration")
     return sum(later.order > hit.order for later in case.log.all(*steps)) >= _STEPS
+
+
+def worked_after(case: Case, hit: Hit) -> bool:
+    """Whether the program trained, saved or ended well after a line that warned of something."""
+    last = case.log.last(*_AT_WORK)
+    return case.exit_code == 0 or (last is not None and last.order > hit.order)
 
 
 def own_exceptions(case: Case) -> tuple[Hit, ...]:

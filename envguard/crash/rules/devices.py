@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.crash.rules.model import Outcome, make_finding
-from envguard.crash.trouble import went_on
+from envguard.crash.trouble import worked_after
 from envguard.facts.findings import Evidence, Finding, Status
 from envguard.matrix.fit import driver_system
 from envguard.matrix.gpu_names import parse_gpu_name
@@ -79,7 +79,7 @@ def check_nvml_on_boards(case: Case) -> Iterator[Finding]:
         return
     raised = any("NVML" in hit.text for hit in case.log.all("python-exception"))
     did_fail = raised or case.exit_code not in {None, 0}
-    status = Status.FAIL if did_fail and not went_on(case, hits[-1]) else Status.WARN
+    status = Status.FAIL if did_fail and not worked_after(case, hits[-1]) else Status.WARN
     yield make_finding(case, NO_NVML, status, (*hits, *case.hits("jetson-words")))
 
 

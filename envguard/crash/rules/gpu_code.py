@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from envguard.crash.rules.devices import is_board
 from envguard.crash.rules.model import Outcome, make_finding
-from envguard.crash.trouble import went_on
+from envguard.crash.trouble import worked_after
 from envguard.facts.findings import Evidence, Finding, Status
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.versions import CodeTarget, ComputeCapability
@@ -107,7 +107,7 @@ def check_missing_code(case: Case) -> Iterator[Finding]:
         return
     named = (*hits, *case.hits(*_RANGES))
     more = (Evidence("compute capability", str(capability), origin),) if capability else ()
-    status = Status.FAIL if errors or not went_on(case, hits[-1]) else Status.WARN
+    status = Status.FAIL if errors or not worked_after(case, hits[-1]) else Status.WARN
     if any(f.cause in _RUNNING for f in case.checked):
         if errors:
             yield make_finding(case, _extension(case), Status.FAIL, named, more=more)
