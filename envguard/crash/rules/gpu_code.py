@@ -66,14 +66,6 @@ MIXED = Outcome(
     "hide the GPUs that are not served: CUDA_VISIBLE_DEVICES, with CUDA_DEVICE_ORDER=PCI_BUS_ID so "
     "that the numbers are those of nvidia-smi; or take a build with code for all of them",
 )
-OLD_FOR_PACKAGE = Outcome(
-    "CRS002",
-    "arch-missing-old-gpu",
-    "torch has code for this GPU; a package beside it has none, and is made for newer GPUs only",
-    "The package states the oldest compute capability that it serves.",
-    "take a GPU that the package serves, or a build of the package for this one; neither another "
-    "torch nor another driver changes it",
-)
 _ERRORS = ("no-kernel-image", "invalid-device-function")
 _WARNINGS = ("capability-warning", "gpu-too-old", "capability-codes")
 _STATEMENTS = ("capability-words", "arch-complaint")
@@ -109,8 +101,9 @@ def check_missing_code(case: Case) -> Iterator[Finding]:
     more = (Evidence("compute capability", str(capability), origin),) if capability else ()
     status = Status.FAIL if errors or not worked_after(case, hits[-1]) else Status.WARN
     if any(f.cause in _RUNNING for f in case.checked):
-        if errors:
-            yield make_finding(case, _extension(case), Status.FAIL, named, more=more)
+        if errors and not _is_known_package(case):
+            outcome = JETSON if is_board(case) else EXTENSION
+            yield make_finding(case, outcome, Status.FAIL, named, more=more)
     elif is_board(case):
         yield make_finding(case, JETSON, status, named, more=more)
     elif mixed := _mixed(case, has_error=bool(errors)):
@@ -147,12 +140,9 @@ def _served(case: Case, errors: tuple[Hit, ...], *, serves: bool) -> Iterator[Fi
         yield make_finding(case, COSMETIC, Status.OK, hits)
 
 
-def _extension(case: Case) -> Outcome:
-    """Whose the missing code is, where torch has code for the GPU."""
-    if is_board(case):
-        return JETSON
-    is_too_old = any(finding.cause == "package-gpu-too-old" for finding in case.checked)
-    return OLD_FOR_PACKAGE if is_too_old else EXTENSION
+def _is_known_package(case: Case) -> bool:
+    """Whether a check already says which package beside torch has no code for this GPU."""
+    return any(f.cause.startswith("arch-missing") and f.package != "torch" for f in case.checked)
 
 
 def check_named_symbol(case: Case) -> Iterator[Finding]:
