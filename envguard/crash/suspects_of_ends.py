@@ -60,12 +60,25 @@ def suspect_ends(case: Case) -> Iterator[Suspicion]:
     asked = case.log.last("sigterm-words")
     if asked is not None and case.signal is None and not went_on(case, asked):
         yield from _asked(case)
+    if case.log.has("nccl-transport-words") and not case.log.has("nccl-transport-cure"):
+        yield from _without_nccl()
     if case.log.has("worker-vanished"):
         yield from _lost_worker()
     if case.log.has("shm-vanished"):
         yield from _lost_memory()
     if case.log.has("zero-shard-missing"):
         yield from _lost_shards()
+
+
+def _without_nccl() -> Iterator[Suspicion]:
+    yield Suspicion(
+        TRANSPORT,
+        "it passes with gloo, so NCCL has part in it",
+        "NCCL's release, or its library from elsewhere, may be what matters",
+        "run again with NCCL_P2P_DISABLE=1 and nothing else changed, then with NCCL_DEBUG=INFO",
+        ("env", "NCCL_P2P_DISABLE=1"),
+        ("nccl-transport-words",),
+    )
 
 
 def _hang(case: Case) -> Iterator[Suspicion]:

@@ -30,8 +30,11 @@ from envguard.crash.rules.imports import (
 from envguard.crash.rules.installs import (
     check_cpu_build_installed,
     check_guessed_backend,
+    check_index_exists,
     check_kept_torch,
     check_other_interpreter,
+    check_torch_for_board,
+    check_unserved_requests,
 )
 from envguard.crash.rules.kernel_driver import check_kernel_words
 from envguard.crash.rules.known_breaks import check_known_breaks
@@ -55,7 +58,7 @@ from envguard.crash.rules.shared_memory import (
     check_shared_memory,
     check_shared_memory_leak,
 )
-from envguard.crash.rules.site_roots import check_site_roots
+from envguard.crash.rules.site_roots import check_site_roots, check_torch_file
 from envguard.crash.rules.stops import check_stopped
 from envguard.crash.rules.toolchain import check_toolchain_words
 from envguard.crash.rules.workers import check_killed_worker
@@ -85,12 +88,16 @@ RULES: tuple[Rule, ...] = (
     check_build_words,
     check_toolchain_words,
     check_site_roots,
+    check_torch_file,
     check_companion_words,
     check_xformers,
     check_kept_torch,
     check_cpu_build_installed,
     check_guessed_backend,
     check_other_interpreter,
+    check_unserved_requests,
+    check_index_exists,
+    check_torch_for_board,
     check_undefined_symbol,
     check_missing_library,
     check_system_library,

@@ -50,6 +50,15 @@ EXTENSION = Outcome(
     "The message comes from a compiled package beside torch.",
     "rebuild or replace the package in the traceback for this GPU",
 )
+MIXED_EXTENSION = Outcome(
+    "CRS002",
+    "mixed-gpus-arch",
+    "torch has code for all GPUs here: what lacks it for some is an extension",
+    "The GPUs are of several compute capabilities, and a build that asks the first one compiles "
+    "for that one only.",
+    "rebuild the package in the traceback with TORCH_CUDA_ARCH_LIST naming all of them, e.g. "
+    '"6.1;7.5"',
+)
 COSMETIC = Outcome(
     "CRS019",
     "arch-false-positive-warning",
@@ -102,8 +111,7 @@ def check_missing_code(case: Case) -> Iterator[Finding]:
     status = Status.FAIL if errors or not worked_after(case, hits[-1]) else Status.WARN
     if any(f.cause in _RUNNING for f in case.checked):
         if errors and not _is_known_package(case):
-            outcome = JETSON if is_board(case) else EXTENSION
-            yield make_finding(case, outcome, Status.FAIL, named, more=more)
+            yield make_finding(case, _of_extension(case), Status.FAIL, named, more=more)
     elif is_board(case):
         yield make_finding(case, JETSON, status, named, more=more)
     elif mixed := _mixed(case, has_error=bool(errors)):
@@ -131,13 +139,21 @@ def _one_sided(
 def _served(case: Case, errors: tuple[Hit, ...], *, serves: bool) -> Iterator[Finding]:
     """What is said where the build's code runs on the GPU, or nothing speaks against it."""
     if errors and serves:
-        outcome = JETSON if is_board(case) else EXTENSION
-        yield make_finding(case, outcome, Status.FAIL, (*errors, *case.hits(*_RANGES)))
+        hits = (*errors, *case.hits(*_RANGES))
+        yield make_finding(case, _of_extension(case), Status.FAIL, hits)
         return
     warned = case.hits("capability-range", *_WARNINGS, *_STATEMENTS)
     if serves and warned:
         hits = (*warned, *case.hits("capability-limits", "capability-list"))
         yield make_finding(case, COSMETIC, Status.OK, hits)
+
+
+def _of_extension(case: Case) -> Outcome:
+    """Where the fault lies when torch itself has code for the GPUs."""
+    if is_board(case):
+        return JETSON
+    kinds = {gpu.capability for gpu in case.facts.machine.selected_gpus}
+    return MIXED_EXTENSION if len(kinds) > 1 else EXTENSION
 
 
 def _is_known_package(case: Case) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
+from envguard.crash.rules.devices import is_board
 from envguard.crash.rules.model import Outcome, make_finding
 from envguard.facts.findings import Finding, Status
 from envguard.facts.machine import OperatingSystem, Platform
@@ -68,6 +70,41 @@ OTHER_TAG = Outcome(
     "the wheel {wheel} is not for this Python or platform",
     "The tags in its name are none of those of the pip that was called.",
     "take the wheel of this Python's tag, or call the pip of the Python that it is for",
+)
+NO_PYTHON = Outcome(
+    "CRS136",
+    "no-wheel-for-python",
+    "torch {version} has no wheel for Python {python}",
+    "The index was asked and holds the release, for other Pythons only.",
+    "make the environment with a Python that the release has wheels for, or take a release that "
+    "has them for this one: `envguard lock torch`",
+    ("envguard", "lock", "torch"),
+)
+UNLABELLED = Outcome(
+    "CRS018",
+    "resolver-local-version",
+    "torch {version} without a label is not what this index holds for this platform",
+    "On the index of a CUDA build the release carries that build's label; the bare version there "
+    "is a wheel for another platform.",
+    "ask for the version with its label (torch=={version}+{label}), and lock anew",
+)
+NO_SUCH_INDEX = Outcome(
+    "CRS107",
+    "cpu-wheel-selected",
+    "there is no PyTorch index {label}, so the CPU build was taken from another one",
+    "An extra index that does not exist is passed over without a word, and the default index of "
+    "this platform holds a CPU build.",
+    "name an index that exists and that the driver serves, as the only one: `envguard lock torch` "
+    "tells which",
+    ("envguard", "lock", "torch"),
+)
+FOR_BOARD = Outcome(
+    "CRS109",
+    "jetson-needs-l4t-build",
+    "pip's torch on a Jetson does not use its GPU",
+    "The usual indexes hold builds for ARM servers and CPU builds; NVIDIA builds torch for the "
+    "board, for each JetPack release and its Python.",
+    "install NVIDIA's wheel for this JetPack release, under the Python that it is for",
 )
 # Other findings that say how the CPU build came about.
 _EXPLAINED = ("no-such-local-version", "uv-auto-cpu", "uv-auto-words", "uv-driver-parse")
@@ -223,3 +260,71 @@ def _two_pythons(case: Case) -> tuple[Hit, ...]:
 def _python(hit: Hit) -> str:
     text = next(hit.groups[name] for name in ("py", "py2", "py3") if name in hit.groups)
     return text if "." in text else f"{text[0]}.{text[1:]}"
+
+
+def check_unserved_requests(case: Case) -> Iterator[Finding]:
+    """A torch that the installer could not have: for this Python, or under this name."""
+    asked = case.log.all("torch-asked-exactly") if case.log.has("no-solution-words") else ()
+    python = _python_of_installer(case)
+    for hit in (*case.log.all("torch-not-found"), *asked):
+        version = _version(hit.groups.get("v") or hit.groups.get("v2") or "")
+        if version is None or python is None or _has_wheel(case, version, python):
+            continue
+        groups = {**hit.groups, "version": str(version), "python": python}
+        yield make_finding(case, NO_PYTHON, Status.FAIL, (replace(hit, groups=groups),))
+        return
+    for hit in case.log.all("torch-unlabelled"):
+        yield make_finding(case, UNLABELLED, Status.FAIL, (hit,))
+        return
+
+
+def _python_of_installer(case: Case) -> str | None:
+    """The minor version of the Python that was solved for: said by the installer, or stated."""
+    hit = case.log.last("python-of-installer", "python-version-words")
+    if hit is not None:
+        return hit.groups.get("p") or hit.groups.get("py")
+    environment = case.facts.environment
+    version = environment.interpreter.version if environment and environment.interpreter else None
+    return f"{version.major}.{version.minor}" if version is not None else None
+
+
+def _has_wheel(case: Case, version: Version, python: str) -> bool:
+    """Whether the release has wheels for a Python, or that is not known."""
+    release = case.matrix.torch.release(version)
+    tag = f"cp{python.replace('.', '')}"
+    platforms = possible_platforms(case.facts.machine)
+    listed = [release.pythons.get(platform, ()) for platform in platforms] if release else [()]
+    return not all(listed) or any(tag in tags for tags in listed)
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
+
+
+def check_index_exists(case: Case) -> Iterator[Finding]:
+    """An index of the PyTorch site for a CUDA that no release was built for."""
+    known = {
+        backend.label
+        for release in case.matrix.torch.releases
+        for backends in release.variants.values()
+        for backend in backends
+    }
+    complaints = case.hits(*_COMPLAINTS, "answer-false")
+    for hit in case.log.all("index-words", "asks-for-cuda"):
+        labels = [value for name, value in hit.groups.items() if "label" in name]
+        unknown = [label for label in labels if label.startswith("cu") and label not in known]
+        if unknown and complaints:
+            named = replace(hit, groups={**hit.groups, "label": unknown[0]})
+            yield make_finding(case, NO_SUCH_INDEX, Status.FAIL, (named, *complaints))
+            return
+
+
+def check_torch_for_board(case: Case) -> Iterator[Finding]:
+    """A torch of the usual indexes on a Jetson, which sees no GPU."""
+    installed = case.hits("pip-installs-torch")
+    blind = case.hits(*_COMPLAINTS, "answer-false")
+    if installed and blind and is_board(case):
+        yield make_finding(case, FOR_BOARD, Status.FAIL, (*installed, *blind))

@@ -62,7 +62,7 @@ def check_nccl_words(case: Case) -> Iterator[Finding]:
 
 def check_watchdog(case: Case) -> Iterator[Finding]:
     """A collective that timed out: the waiting ranks are not the cause."""
-    hits = case.hits("nccl-watchdog", "nccl-takedown")
+    hits = case.hits("nccl-watchdog", "nccl-takedown", "nccl-watchdog-frame")
     if not hits:
         return
     why = ""

@@ -52,7 +52,7 @@ _WORDS = (
     WordRule(
         Outcome(
             "CRS161",
-            "package-gpu-too-old",
+            "arch-missing-old-gpu",
             "the GPU is too old for what was asked for",
             "FlashAttention 2 and bf16 need compute capability 8.0 (Ampere) or above.",
             'ask for another attention (attn_implementation="sdpa" or "eager") and for float16',

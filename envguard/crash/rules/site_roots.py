@@ -87,6 +87,25 @@ def check_site_roots(case: Case) -> Iterator[Finding]:
             return
 
 
+def check_torch_file(case: Case) -> Iterator[Finding]:
+    """Torch in the user's own site-packages, printed by one who works in an environment."""
+    printed = case.log.last("torch-file-words")
+    failures = case.hits(*_FAILURES)
+    if printed is None or not failures or not _USER_SITE.search(printed.groups["path"]):
+        return
+    prompt = case.log.last("environment-prompt")
+    if prompt is None:
+        return
+    groups = {
+        "torch_root": printed.groups["path"],
+        "package": "the program",
+        "root": f"the environment {prompt.groups['name']}",
+        "cure": _NO_USER_SITE,
+    }
+    hits = (replace(printed, groups=groups), prompt, *failures[:1])
+    yield make_finding(case, _OUTCOME, Status.FAIL, hits)
+
+
 def _is_before(frame: Hit, failures: tuple[Hit, ...]) -> bool:
     return any(frame.order < failure.order for failure in failures)
 
