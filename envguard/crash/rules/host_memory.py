@@ -129,6 +129,7 @@ LIMIT_STATES = (
 STATED = (
     "host-memory-full-words",
     "host-full-more",
+    "kernel-oom-said",
     "host-memory-grows-words",
     "per-rank-words",
 )
