@@ -10,7 +10,8 @@ from envguard.ingest.pins import add_pins
 from envguard.ingest.stated import parse_stated, stated_facts
 from tests.crash.logs import report_of
 
-STEP = "{'loss': 0.43, 'grad_norm': 1.2, 'learning_rate': 1.9e-05, 'epoch': 0.12}\n"
+# Fewer steps do not show that a run went on: other ranks may not have noticed.
+STEP = "{'loss': 0.43, 'grad_norm': 1.2, 'learning_rate': 1.9e-05, 'epoch': 0.12}\n" * 12
 
 
 def stated(
@@ -174,7 +175,7 @@ def test_a_healthy_kernel_log_shows_nothing_wrong() -> None:
 )
 def test_an_error_that_no_rule_knows_is_not_called_well(text: str) -> None:
     assert "unknown-error" in hypotheses(f"start\n{text}")
-    assert report_of(f"start\n{text}{STEP * 12}").verdict is Status.OK
+    assert report_of(f"start\n{text}{STEP}").verdict is Status.OK
     assert report_of(f"start\n{text}", exit_code=0).verdict is Status.OK
 
 
