@@ -40,7 +40,7 @@ class CrashLog:
 
     def facts(self) -> Facts:
         options = self.options
-        gpu = [options["gpu"]] if "gpu" in options else []
+        gpu = options["gpu"].split(" | ") if "gpu" in options else []
         if not {"gpu", "platform", "subject"} & set(options):
             return Facts()
         stated = parse_stated(

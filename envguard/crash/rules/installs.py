@@ -281,6 +281,8 @@ def check_unserved_requests(case: Case) -> Iterator[Finding]:
 def _python_of_installer(case: Case) -> str | None:
     """The minor version of the Python that was solved for: said by the installer, or stated."""
     hit = case.log.last("python-of-installer", "python-version-words")
+    if hit is not None and "tag" in hit.groups:
+        return f"{hit.groups['tag'][0]}.{hit.groups['tag'][1:]}"
     if hit is not None:
         return hit.groups.get("p") or hit.groups.get("py")
     environment = case.facts.environment
