@@ -44,8 +44,8 @@ def test_anchors(
 
 def test_every_known_break_is_a_row(matrix: Matrix) -> None:
     rows = matrix.breaks.all
-    assert len(rows) == 84
-    assert len({row.name for row in rows}) == 84
+    assert len(rows) == 85
+    assert len({row.name for row in rows}) == 85
     assert all(row.text.endswith(".") and row.title for row in rows)
 
 

@@ -136,6 +136,7 @@ def test_a_code_is_found_by_its_text_and_a_cause_by_its_slug(table: CodeTable) -
     assert cause is not None
     assert [found.code for found in table.carrying(cause.slug)] == [
         "CRS002",
+        "CRS161",
         "GPU001",
         "PKG005",
         "SMK001",

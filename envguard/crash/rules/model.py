@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from envguard.crash.trouble import worked_after
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class WordRule:
         needs: Signatures of which one has to be there as well; empty needs none.
         unless: Signatures that forbid it.
         status: How it counts.
+        is_survivable: A program can go on after them; where it did, they are a warning.
     """
 
     outcome: Outcome
@@ -55,6 +57,7 @@ class WordRule:
     needs: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     status: Status = Status.FAIL
+    is_survivable: bool = False
 
     def apply(self, case: Case) -> Iterator[Finding]:
         """The finding, where the words are there."""
@@ -64,7 +67,9 @@ class WordRule:
         also = case.hits(*self.needs)
         if self.needs and not also:
             return
-        yield make_finding(case, self.outcome, self.status, (*hits, *also))
+        is_over = self.is_survivable and worked_after(case, hits[-1])
+        status = Status.WARN if is_over else self.status
+        yield make_finding(case, self.outcome, status, (*hits, *also))
 
 
 def apply_words(rules: Iterable[WordRule], case: Case) -> Iterator[Finding]:

@@ -58,6 +58,7 @@ _WORDS = (
             'ask for another attention (attn_implementation="sdpa" or "eager") and for float16',
         ),
         ("gpu-feature-words",),
+        is_survivable=True,
     ),
     WordRule(
         Outcome(
