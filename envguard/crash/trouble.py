@@ -12,7 +12,16 @@ if TYPE_CHECKING:
 _IGNORED_LINES = 40
 # Steps after which a run is held to have gone on; ranks that have not noticed print fewer.
 _STEPS = 10
-_SIGNS = ("error-line", "nvrm-trouble", "hang-words", "crash-words", "worker-vanished", "traceback")
+_SIGNS = (
+    "error-line",
+    "nvrm-trouble",
+    "hang-words",
+    "crash-words",
+    "worker-vanished",
+    "traceback",
+    "version-solving-failed",
+    "no-solution-words",
+)
 _AT_WORK = ("phase:iteration", "phase:eval", "phase:save", "phase:teardown", "phase-save-done")
 _OF_LAUNCHERS = (
     "ChildFailedError",

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 
 from envguard.checks import CAUSE_ORDER as ENVIRONMENT_ORDER
 from envguard.crash.rules.builds import check_build_words, check_toolkit_version
-from envguard.crash.rules.companions import check_companion_words, check_xformers
+from envguard.crash.rules.companions import (
+    check_companion_words,
+    check_vision_operators,
+    check_xformers,
+)
 from envguard.crash.rules.devices import (
     check_not_supported,
     check_nvml_on_boards,
@@ -45,6 +49,7 @@ from envguard.crash.rules.launchers import (
     check_launcher_words,
 )
 from envguard.crash.rules.native import (
+    check_foreign_torch,
     check_libcuda_crash,
     check_shadowed_libraries,
     check_transport,
@@ -90,6 +95,7 @@ RULES: tuple[Rule, ...] = (
     check_site_roots,
     check_torch_file,
     check_companion_words,
+    check_vision_operators,
     check_xformers,
     check_kept_torch,
     check_cpu_build_installed,
@@ -120,6 +126,7 @@ RULES: tuple[Rule, ...] = (
     check_known_bugs,
     check_libcuda_crash,
     check_shadowed_libraries,
+    check_foreign_torch,
     check_transport,
     check_nccl_words,
     check_watchdog,

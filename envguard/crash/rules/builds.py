@@ -136,6 +136,19 @@ _WORDS = (
         ),
         ("no-such-local-version",),
     ),
+    WordRule(
+        Outcome(
+            "CRS018",
+            "resolver-local-version",
+            "the resolver takes a version with a label and the one without for two",
+            "torchvision and torchaudio require torch without its label. pip and uv count "
+            "X+cuNNN as X; some releases of Poetry do not.",
+            "require the versions without labels, and take them from one source that holds this "
+            "build only; or install the set with pip or uv",
+        ),
+        ("version-solving-failed",),
+        needs=("solver-torch-label",),
+    ),
 )
 
 

@@ -27,6 +27,22 @@ VISION = Outcome(
     "pairs (torch 2.N with torchvision 0.(N+15)).",
     "install the torchvision released for this torch, from the same index or channel",
 )
+NO_OPERATORS = Outcome(
+    "CRS022",
+    "vision-torch-mismatch",
+    "torchvision does not belong to this torch",
+    "Its compiled operators did not register: torch and torchvision are released in pairs "
+    "(torch 2.N with torchvision 0.(N+15)), and both have to come from one index.",
+    "install the torchvision released for this torch, from the same index",
+)
+OTHER_INDEX = Outcome(
+    "CRS029",
+    "companion-from-other-index",
+    "torchvision comes from another index than torch",
+    "Their versions are a pair, and its compiled operators did not register: it was built for "
+    "another build of that torch.",
+    "install torchvision from the index that torch came from, with the same label",
+)
 OTHER_BACKEND = Outcome(
     "CRS029",
     "companion-from-other-index",
@@ -191,3 +207,25 @@ def outcome_of_library(case: Case, name: str) -> tuple[Outcome, dict[str, str]] 
 def is_of_ffmpeg(name: str) -> bool:
     """Whether a library is FFmpeg's: packages try one release of it after the other."""
     return _FFMPEG_LIBRARY.match(name) is not None
+
+
+def check_vision_operators(case: Case) -> Iterator[Finding]:
+    """Operators of torchvision that are not there: another version, or another build."""
+    hits = case.hits("vision-nms")
+    if hits:
+        outcome = OTHER_INDEX if _is_pair_of_two_indexes(case) else NO_OPERATORS
+        yield make_finding(case, outcome, Status.FAIL, hits)
+
+
+def _is_pair_of_two_indexes(case: Case) -> bool:
+    """Torch and torchvision were released for each other and carry different labels."""
+    environment = case.facts.environment
+    torch = environment.torch if environment is not None else None
+    vision = environment.distribution("torchvision") if environment is not None else None
+    table = case.matrix.packages("torchvision")
+    if torch is None or torch.version is None or vision is None or vision.version is None:
+        return False
+    row = table.release(vision.version) if table is not None else None
+    bound = row.requires.get("torch") if row is not None else None
+    is_pair = bound is not None and bound.contains(torch.version.public, prereleases=True)
+    return bool(bound) and is_pair and torch.version.local != vision.version.local

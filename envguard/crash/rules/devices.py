@@ -77,7 +77,8 @@ def check_nvml_on_boards(case: Case) -> Iterator[Finding]:
     hits = case.hits(*_NVML)
     if not hits or not is_board(case):
         return
-    raised = any("NVML" in hit.text for hit in case.log.all("python-exception"))
+    lines = (*case.log.all("python-exception"), *(hit for hit in hits if "NVMLError" in hit.text))
+    raised = any("NVML" in hit.text for hit in lines)
     did_fail = raised or case.exit_code not in {None, 0}
     status = Status.FAIL if did_fail and not worked_after(case, hits[-1]) else Status.WARN
     yield make_finding(case, NO_NVML, status, (*hits, *case.hits("jetson-words")))

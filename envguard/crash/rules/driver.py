@@ -167,6 +167,19 @@ _WORDS = (
         ),
         ("ptx-toolchain", "call-needs-newer-driver"),
     ),
+    WordRule(
+        Outcome(
+            "CRS006",
+            "no-gpu-visible",
+            "the container runtime hands no GPUs to containers",
+            "Docker knows no runtime or device driver for NVIDIA GPUs; the driver of the host is "
+            "another matter.",
+            "install the NVIDIA Container Toolkit on the host, `nvidia-ctk runtime configure`, and "
+            "restart the container runtime",
+            ("nvidia-ctk", "runtime", "configure", "--runtime=docker"),
+        ),
+        ("container-no-gpu-runtime",),
+    ),
     WordRule(CPU_BUILD, ("cpu-build-words",)),
 )
 

@@ -279,7 +279,7 @@ def _is_older(case: Case, capability: ComputeCapability | None) -> bool | None:
     if capability is None:
         return None
     lowest = _lowest_of_log(case) or _lowest_of_newest(case)
-    return capability < lowest if lowest is not None else None
+    return capability <= lowest if lowest is not None else None
 
 
 def _lowest_of_log(case: Case) -> ComputeCapability | None:

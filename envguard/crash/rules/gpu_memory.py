@@ -70,7 +70,7 @@ _WORDS = (
             "configuration); look at `ulimit -l`",
         ),
         ("cuda-oom-bare",),
-        needs=("pinned-words",),
+        needs=("pinned-words", "pinned-copy-frame"),
         unless=("cuda-oom",),
     ),
 )

@@ -17,17 +17,6 @@ _TORCH_SIX = Outcome(
 WORDS = (
     WordRule(
         Outcome(
-            "CRS022",
-            "vision-torch-mismatch",
-            "torchvision does not belong to this torch",
-            "Its compiled operators did not register: torch and torchvision are released in pairs "
-            "(torch 2.N with torchvision 0.(N+15)), and both have to come from one index.",
-            "install the torchvision released for this torch, from the same index",
-        ),
-        ("vision-nms",),
-    ),
-    WordRule(
-        Outcome(
             "CRS023",
             "vision-cpu-build",
             "torchvision is a CPU build beside a CUDA build of torch",

@@ -13,6 +13,7 @@ from envguard.crash.rules.companions import (
     outcome_of_library,
     owner_of,
 )
+from envguard.crash.rules.devices import is_board
 from envguard.crash.rules.driver import NO_GPU
 from envguard.crash.rules.import_words import WORDS
 from envguard.crash.rules.model import Outcome, apply_words, make_finding
@@ -173,14 +174,28 @@ def _file_of(hit: Hit) -> str:
     return match[1] if match else "a compiled file"
 
 
+BOARD_LIBRARY = Outcome(
+    "CRS109",
+    "jetson-needs-l4t-build",
+    "{lib} is of another JetPack than the one on this board",
+    "NVIDIA's builds for a Jetson use the CUDA of the JetPack release that they are made for, and "
+    "PyPI's are for ARM servers.",
+    "install the build that NVIDIA publishes for this JetPack release and its Python",
+)
+
+
 def check_missing_library(case: Case) -> Iterator[Finding]:
     """A shared library that the loader does not find."""
     hit = _missing_library(case)
     if hit is None:
         return
     name = hit.groups["lib"]
+    if is_board(case) and name.startswith("libnvidia-ml"):
+        return  # a board may have none, and check_nvml_on_boards speaks of it
     outcome = MISSING_LIBRARY
-    if (told := outcome_of_library(case, name)) is not None:
+    if is_board(case) and _CUDA_LIBRARY.match(name):
+        outcome = BOARD_LIBRARY
+    elif (told := outcome_of_library(case, name)) is not None:
         outcome, groups = told
         hit = replace(hit, groups={**hit.groups, **groups})
     elif _OF_DRIVER.match(name):

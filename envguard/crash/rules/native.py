@@ -93,6 +93,17 @@ def crash_library(case: Case) -> tuple[Hit, str] | None:
 _DEEPEST = 8
 
 
+OTHER_TORCH = Outcome(
+    "CRS025",
+    "ld-library-path-shadow",
+    "torch's libraries are loaded from a folder outside its installation",
+    "Python's torch takes its own libraries from site-packages/torch/lib; a libtorch for C++ "
+    "stands before them on the library path.",
+    "take that folder out of LD_LIBRARY_PATH (and out of .bashrc or the module that sets it)",
+    ("env", "-u", "LD_LIBRARY_PATH", "python", "-c", "import torch"),
+)
+
+
 def _library(hit: Hit) -> str:
     """The name of the library of a line; empty for one that is passed over."""
     path = next((hit.groups[name] for name in _LIBRARIES if name in hit.groups), "")
@@ -126,6 +137,17 @@ def check_shadowed_libraries(case: Case) -> Iterator[Finding]:
 def _stated_path(case: Case) -> str:
     hit = case.log.first("ld-path-words")
     return hit.groups.get("value", "") if hit is not None else ""
+
+
+def check_foreign_torch(case: Case) -> Iterator[Finding]:
+    """A frame in torch's Python library that does not lie where torch is installed."""
+    for hit in case.log.all("native-frame"):
+        path = next((hit.groups[name] for name in _LIBRARIES if name in hit.groups), "")
+        folder, _, name = path.replace("\\", "/").rpartition("/")
+        if name == "libtorch_python.so" and folder and not folder.endswith("/torch/lib"):
+            more = (Evidence("library", path, hit.place),)
+            yield make_finding(case, OTHER_TORCH, Status.FAIL, (hit,), more=more)
+            return
 
 
 def check_transport(case: Case) -> Iterator[Finding]:

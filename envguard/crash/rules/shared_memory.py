@@ -49,6 +49,8 @@ LARGE = 8 * 2**30
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"([\d.]{1,12})\s?([KMGT]?)", re.IGNORECASE)
 
+_FULL = re.compile(SHM_FOLDER + r"\b[^.\n]{0,60}\bfull\b")
+
 
 def parse_df_size(text: str) -> int | None:
     """``64M`` or ``254G`` in bytes; a bare number is 1 KiB blocks, as df prints them."""
@@ -90,6 +92,7 @@ def check_shared_memory_leak(case: Case) -> Iterator[Finding]:
         return
     full = any(SHM_FOLDER in hit.text for hit in case.log.all("enospc"))
     full = full or case.log.has("nccl-shm", "nccl-shm-old", "shm-torch-file")
+    full = full or any(_FULL.search(hit.text) for hit in seen)
     if not full and case.death is None and case.exit_code in {None, 0}:
         return  # nothing died of it
     size = shm_size(case)[0]
