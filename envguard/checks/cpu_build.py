@@ -168,20 +168,22 @@ def _may_be_wasted(
     platforms = " and ".join(str(platform) for platform in possible_platforms(facts.machine))
     public = torch.version.public if torch.version else ""
     url = matrix.torch.index_url(better, options.torch_index)
+    is_driver_absent = facts.machine.driver.is_loaded is False
     return Finding(
         code="WHL006",
         cause="cpu-wheel-selected",
-        status=Status.WARN,
+        status=Status.WARN if is_driver_absent else Status.FAIL,
         title=f"{torch_words(torch)} is the CPU build that PyPI holds for {platforms}",
-        detail="It never uses a GPU, and whether this machine has one is not known. CUDA builds of "
-        "this release are on the PyTorch index only.",
+        detail="It never uses a GPU. Nobody asked for a CPU build, and nothing says that the "
+        "machine has no NVIDIA GPU. CUDA builds of this release are on the PyTorch index only.",
         package="torch",
         evidence=torch_evidence(torch),
         remedy=install_remedy(
             facts.environment,
             (f"torch=={public}+{better.label}",),
             index_url=url,
-            text=f"where there is an NVIDIA GPU, take a CUDA build such as {better.label}",
+            text=f"take a CUDA build such as {better.label}; where the CPU is meant, pin "
+            f"torch=={public}+cpu",
         ),
         source=_row_source(facts, matrix, torch),
     )

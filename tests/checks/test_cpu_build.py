@@ -84,13 +84,17 @@ def test_a_board_that_is_only_stated_as_a_gpu(
 
 
 @pytest.mark.parametrize("platform", ["linux-aarch64", "windows-x86_64"])
-def test_pypis_cpu_build_where_the_index_has_better(platform: str) -> None:
-    found = facts(unknown(platform), reported("2.9.1+cpu", "2.9.1"))
-    (finding,) = run(check_accelerator, found)
+@pytest.mark.parametrize(("is_loaded", "status"), [(None, "fail"), (False, "warn")])
+def test_pypis_cpu_build_where_the_index_has_better(
+    platform: str, is_loaded: bool | None, status: str
+) -> None:
+    on = unknown(platform)
+    on = replace(on, driver=replace(on.driver, is_loaded=is_loaded))
+    (finding,) = run(check_accelerator, facts(on, reported("2.9.1+cpu", "2.9.1")))
     assert (finding.code, finding.cause, finding.status.value) == (
         "WHL006",
         "cpu-wheel-selected",
-        "warn",
+        status,
     )
     assert finding.remedy is not None
     assert finding.remedy.command[:5] == (
