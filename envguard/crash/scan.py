@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from envguard.crash.kernel_log import TaskTable
@@ -24,17 +25,28 @@ _BUSY = 4000
 _BEFORE, _AFTER = 200, 1200
 _LONG, _OVERLAP = 4096, 256
 _SHOWN = 400
+# Lines are of one shape when they differ in the value of their digits only.
+_SHAPE = bytes.maketrans(b"123456789", b"000000000")
+_MOST_SHAPES, _LONGEST_SHAPE = 4096, 1024
+# What a pattern says about digits without asking for certain ones: names, counts and classes.
+_OF_ANY_DIGIT = re.compile(r"\(\?P<\w+>|\{\d+(?:,\d*)?\}|\\d|\\x[0-9a-f]{2}|0-9")
 _TAIL = 12
 _TAIL_BYTES = 8192
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mark:
     """A signature or phase as the scanner uses it."""
 
     id: str
     pattern: re.Pattern[str]
     literals: tuple[bytes, ...]
+
+    @cached_property
+    def reads_digits(self) -> bool:
+        """Whether it may match one of two lines that differ in the value of digits only."""
+        rest = _OF_ANY_DIGIT.sub("", self.pattern.pattern)
+        return any(character.isdigit() for character in rest)
 
 
 def marks_of(table: SignalsTable) -> tuple[Mark, ...]:
@@ -70,6 +82,7 @@ class Scanner:
         self._marks = list(marks)
         self._seen = SeenLines()
         self._found: dict[str, _Found] = {}
+        self._in_vain: set[bytes] = set()
         self._tasks = TaskTable()
         self._line = 1
         self._before = 0
@@ -136,28 +149,39 @@ class Scanner:
         if self._find is None:
             return
         if len(line) <= 2 * _LONG and b"\r" not in line:
-            if not self._examine(line, number):
-                self._seen.add(key)
+            self._examine(line, number, key)
             return
         for piece in _pieces(line):
             short = piece.translate(None, NOISE)
-            if short not in self._seen.keys and not self._examine(piece, number):
-                self._seen.add(short)
+            if short not in self._seen.keys:
+                self._examine(piece, number, short)
 
-    def _examine(self, piece: bytes, number: int) -> bool:
-        """Try the signatures on a piece of a line; whether it holds any searched text at all."""
+    def _examine(self, piece: bytes, number: int, key: bytes) -> None:
+        """Try the signatures on a piece of a line.
+
+        A line of a key without any searched text needs no second look; one of a shape that was
+        looked at in vain needs one for the signatures only that ask for certain digits.
+        """
         found = self._find.search(piece) if self._find is not None else None
         if self._find is None or found is None:
-            return False
+            self._seen.add(key)
+            return
+        shape = piece.translate(_SHAPE)
+        is_in_vain, has_matched = shape in self._in_vain, False
         tried: set[str] = set()
         while found is not None:
             start = found.start()
             for literal, mark in self._by_start[found.group()]:
-                if mark.id not in tried and piece.startswith(literal, start):
-                    tried.add(mark.id)
-                    self._match(mark, piece, number, start)
+                if mark.id in tried or not piece.startswith(literal, start):
+                    continue
+                tried.add(mark.id)
+                if not is_in_vain or mark.reads_digits:
+                    has_matched |= self._match(mark, piece, number, start)
             found = self._find.search(piece, start + 1)
-        return True
+        if not is_in_vain and not has_matched and len(shape) <= _LONGEST_SHAPE:
+            if len(self._in_vain) >= _MOST_SHAPES:
+                self._in_vain.clear()
+            self._in_vain.add(shape)
 
     def _sample(self, mark: Mark, block: bytes) -> None:
         """Of a signature that fills the log only the last place in each block is examined."""
@@ -171,18 +195,19 @@ class Scanner:
             line = self._line + block.count(b"\n", 0, start)
             self._match(mark, block[start:end], line, place - start)
 
-    def _match(self, mark: Mark, piece: bytes, line: int, place: int) -> None:
+    def _match(self, mark: Mark, piece: bytes, line: int, place: int) -> bool:
         begin = max(0, place - _BEFORE)
         text = piece[begin : place + _AFTER].decode("utf-8", "replace")
         # A dot keeps patterns for the start of a line from matching in its middle.
         text, rank = (f".{text}", None) if begin else strip_prefix(text)
         match = mark.pattern.search(text)
         if match is None:
-            return
+            return False
         groups = {k: v for k, v in match.groupdict().items() if v is not None}
         order = self._before + line
         hit = Hit(mark.id, line, _shown(text, match), groups, rank, self._file, order)
         self._found.setdefault(mark.id, _Found()).add(hit)
+        return True
 
     def read(self, stream: BinaryIO) -> None:
         """Take a whole stream."""

@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import io
 import random
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envguard.crash.scan import scan_stream
+from envguard.crash.scan import Mark, scan_stream
 from tests.crash.logs import MATRIX, report_of
 
 if TYPE_CHECKING:
     from envguard.crash.log import Log
+    from envguard.matrix.signal_rows import Signature
 
 OOM = b"Out of memory: Killed process 91 (python) total-vm:9kB, anon-rss:8kB, file-rss:0kB\n"
 STEP = b"{'loss': 0.4321, 'grad_norm': 1.234, 'learning_rate': 1.9e-05, 'epoch': 0.12}\n"
@@ -64,6 +66,37 @@ def test_digits_matter_where_a_signature_reads_them() -> None:
     assert not scan(b"oom_kill 0\n").has("cgroup-v2-oomkill")
     log = scan(b"oom_kill 0\n" * 10 + b"oom_kill 2\n")
     assert log.first("cgroup-v2-oomkill").line == 11  # type: ignore[union-attr]  # there
+
+
+def test_digits_matter_however_often_they_did_not() -> None:
+    quiet = b"".join(
+        b"oom_kill 0\nGPU memory %d GB at step %d\n" % (i % 90, i) for i in range(9000)
+    )
+    log = scan(quiet + b"oom_kill 3\n")
+    assert log.first("cgroup-v2-oomkill").line == 18_001  # type: ignore[union-attr]  # there
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reads"),
+    [
+        (r"step (?P<n2>\d{1,9}) of [0-9]+", False),
+        (r"\x1b\[\d{2}m done", False),
+        (r"error 80[23]", True),
+        (r"oom_kill [1-9]", True),
+        (r"of (\w)\1", True),
+    ],
+)
+def test_which_patterns_ask_for_certain_digits(pattern: str, reads: bool) -> None:
+    assert Mark("m", re.compile(pattern), (b"x",)).reads_digits is reads
+
+
+@given(st.lists(st.sampled_from(MATRIX.signals.signatures), min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_lines_of_one_shape_do_not_hide_a_signature(rows: list[Signature]) -> None:
+    """Lines that hold a text of a signature and do not match come first, often."""
+    vain = b"".join(b"%s\n" % text.encode() for row in rows for text in row.literals) * 3
+    log = scan(vain + b"".join(row.sample.encode() + b"\n" for row in rows))
+    assert {row.id for row in rows} <= set(log.hits)
 
 
 def test_interleaved_ranks_keep_their_names() -> None:
