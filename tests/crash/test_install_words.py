@@ -246,7 +246,8 @@ def test_packages_that_another_python_holds(name: str) -> None:
 
 
 def test_a_wheel_of_another_tag() -> None:
-    text = "ERROR: torch-2.7.1+cu128-cp311-cp311-win_amd64.whl is not a supported wheel on this platform.\n"  # noqa: E501
+    wheel = "torch-2.7.1+cu128-cp311-cp311-win_amd64.whl"
+    text = f"ERROR: {wheel} is not a supported wheel on this platform.\n"
     assert report_of(text).root_cause == "wheel-for-other-python"
 
 
