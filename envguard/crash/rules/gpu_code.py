@@ -278,8 +278,11 @@ def _is_older(case: Case, capability: ComputeCapability | None) -> bool | None:
         return True
     if capability is None:
         return None
-    lowest = _lowest_of_log(case) or _lowest_of_newest(case)
-    return capability <= lowest if lowest is not None else None
+    listed, newest = _lowest_of_log(case), _lowest_of_newest(case)
+    if listed is not None:
+        return capability < listed
+    # Packages drop the oldest GPUs that torch still serves before torch does.
+    return capability <= newest if newest is not None else None
 
 
 def _lowest_of_log(case: Case) -> ComputeCapability | None:

@@ -94,6 +94,14 @@ MISSING_LIBRARY = Outcome(
     "{lib} is found neither in the environment nor on the system.",
     "install the package that provides it; `envguard inspect` lists what a file needs",
 )
+BOARD_LIBRARY = Outcome(
+    "CRS109",
+    "jetson-needs-l4t-build",
+    "{lib} is of another JetPack than the one on this board",
+    "NVIDIA's builds for a Jetson use the CUDA of the JetPack release that they are made for, and "
+    "PyPI's are for ARM servers.",
+    "install the build that NVIDIA publishes for this JetPack release and its Python",
+)
 GLIBC = Outcome(
     "CRS033",
     "glibc-too-old",
@@ -172,16 +180,6 @@ def outcome_of_symbol(symbol: str) -> Outcome:
 def _file_of(hit: Hit) -> str:
     match = re.search(r"([\w.+-]{1,120}\.(?:so|pyd)[\w.]{0,20}): ", hit.text)
     return match[1] if match else "a compiled file"
-
-
-BOARD_LIBRARY = Outcome(
-    "CRS109",
-    "jetson-needs-l4t-build",
-    "{lib} is of another JetPack than the one on this board",
-    "NVIDIA's builds for a Jetson use the CUDA of the JetPack release that they are made for, and "
-    "PyPI's are for ARM servers.",
-    "install the build that NVIDIA publishes for this JetPack release and its Python",
-)
 
 
 def check_missing_library(case: Case) -> Iterator[Finding]:

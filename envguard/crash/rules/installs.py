@@ -142,12 +142,14 @@ def _cpu_build(case: Case) -> Hit | None:
 
 def _is_cpu(text: str, case: Case) -> bool | None:
     """Whether a version is a CPU build: by its label, else by what PyPI holds."""
-    try:
-        version = Version(text.rstrip(".,"))
-    except InvalidVersion:
+    version = _version(text.rstrip(".,"))
+    if version is None:
         return None
-    if version.local is not None:
-        return version.local == "cpu"
+    return version.local == "cpu" if version.local is not None else _is_cpu_on_pypi(version, case)
+
+
+def _is_cpu_on_pypi(version: Version, case: Case) -> bool | None:
+    """Whether PyPI's wheel of a release is a CPU build; None where platforms differ."""
     platforms = possible_platforms(case.facts.machine)
     if case.log.has("windows-words") and case.facts.machine.host.platform is None:
         platforms = (Platform(OperatingSystem.WINDOWS, "x86_64"),)
@@ -307,18 +309,24 @@ def _version(text: str) -> Version | None:
 
 
 def check_index_exists(case: Case) -> Iterator[Finding]:
-    """An index of the PyTorch site for a CUDA that no release was built for."""
+    """An index of the PyTorch site for a CUDA that no release was built for.
+
+    What is taken in its place is a CPU build on those platforms only where PyPI has no other.
+    """
+    releases = case.matrix.torch.releases
+    complaints = case.hits(*_COMPLAINTS, "answer-false")
+    if not complaints or not _is_cpu_on_pypi(max(r.version for r in releases), case):
+        return
     known = {
         backend.label
-        for release in case.matrix.torch.releases
+        for release in releases
         for backends in release.variants.values()
         for backend in backends
     }
-    complaints = case.hits(*_COMPLAINTS, "answer-false")
     for hit in case.log.all("index-words", "asks-for-cuda"):
         labels = [value for name, value in hit.groups.items() if "label" in name]
         unknown = [label for label in labels if label.startswith("cu") and label not in known]
-        if unknown and complaints:
+        if unknown:
             named = replace(hit, groups={**hit.groups, "label": unknown[0]})
             yield make_finding(case, NO_SUCH_INDEX, Status.FAIL, (named, *complaints))
             return

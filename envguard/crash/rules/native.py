@@ -36,6 +36,15 @@ SHADOWED = Outcome(
     "unset LD_LIBRARY_PATH, or take the folders of CUDA and cuDNN out of it",
     ("env", "-u", "LD_LIBRARY_PATH", "python", "-c", "import torch"),
 )
+OTHER_TORCH = Outcome(
+    "CRS025",
+    "ld-library-path-shadow",
+    "torch's libraries are loaded from a folder outside its installation",
+    "Python's torch takes its own libraries from site-packages/torch/lib; a libtorch for C++ "
+    "stands before them on the library path.",
+    "take that folder out of LD_LIBRARY_PATH (and out of .bashrc or the module that sets it)",
+    ("env", "-u", "LD_LIBRARY_PATH", "python", "-c", "import torch"),
+)
 _OF_CUDA = re.compile(r"cuda|cudnn|tensorrt", re.IGNORECASE)
 
 _STANDSTILL = (
@@ -50,6 +59,7 @@ _STANDSTILL = (
 
 
 _FRAMES = ("n", "n5")
+_DEEPEST = 8
 _LIBRARIES = ("lib", "lib2", "lib3", "lib4", "lib5", "lib6", "lib7")
 # Frames of whoever caught the signal, and of the C library, which fails on what it is given.
 _PASSED_OVER = re.compile(
@@ -90,24 +100,13 @@ def crash_library(case: Case) -> tuple[Hit, str] | None:
     return None
 
 
-_DEEPEST = 8
-
-
-OTHER_TORCH = Outcome(
-    "CRS025",
-    "ld-library-path-shadow",
-    "torch's libraries are loaded from a folder outside its installation",
-    "Python's torch takes its own libraries from site-packages/torch/lib; a libtorch for C++ "
-    "stands before them on the library path.",
-    "take that folder out of LD_LIBRARY_PATH (and out of .bashrc or the module that sets it)",
-    ("env", "-u", "LD_LIBRARY_PATH", "python", "-c", "import torch"),
-)
+def _path(hit: Hit) -> str:
+    return next((hit.groups[name] for name in _LIBRARIES if name in hit.groups), "")
 
 
 def _library(hit: Hit) -> str:
     """The name of the library of a line; empty for one that is passed over."""
-    path = next((hit.groups[name] for name in _LIBRARIES if name in hit.groups), "")
-    name = re.split(r"[/\\]", path)[-1]
+    name = re.split(r"[/\\]", _path(hit))[-1]
     return "" if not name or _PASSED_OVER.search(name) or "_Py_Dump" in hit.text else name
 
 
@@ -140,9 +139,11 @@ def _stated_path(case: Case) -> str:
 
 
 def check_foreign_torch(case: Case) -> Iterator[Finding]:
-    """A frame in torch's Python library that does not lie where torch is installed."""
+    """A crash in torch's Python library that does not lie where torch is installed."""
+    if case.signal not in _CRASHES:
+        return
     for hit in case.log.all("native-frame"):
-        path = next((hit.groups[name] for name in _LIBRARIES if name in hit.groups), "")
+        path = _path(hit)
         folder, _, name = path.replace("\\", "/").rpartition("/")
         if name == "libtorch_python.so" and folder and not folder.endswith("/torch/lib"):
             more = (Evidence("library", path, hit.place),)

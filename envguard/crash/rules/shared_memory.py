@@ -48,7 +48,6 @@ SMALL = 2**30
 LARGE = 8 * 2**30
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"([\d.]{1,12})\s?([KMGT]?)", re.IGNORECASE)
-
 _FULL = re.compile(SHM_FOLDER + r"\b[^.\n]{0,60}\bfull\b")
 
 
