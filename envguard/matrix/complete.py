@@ -107,8 +107,8 @@ def requirers_of_torch(environment: Environment, matrix: Matrix) -> Iterator[tup
     """The pins whose own metadata require exactly one torch, and which.
 
     Yields:
-        The pin's words (``torchvision 0.21.0``), and the torch version; with the pin's label,
-        which says from which of the PyTorch indexes both are taken.
+        The pin's words (``torchvision 0.21.0``), and the torch version; with the pin's label
+        where that says from which of the PyTorch indexes both are taken.
     """
     for found in environment.distributions or ():
         table = matrix.packages(found.name) if found.name in matrix.package_names else None
@@ -118,9 +118,9 @@ def requirers_of_torch(environment: Environment, matrix: Matrix) -> Iterator[tup
             continue
         if clauses[0].version.endswith(".*"):
             continue
-        torch, local = Version(clauses[0].version), found.version.local
-        if local is not None and torch.local is None:
-            torch = Version(f"{torch}+{local}")
+        torch = Version(clauses[0].version)
+        if torch.local is None and label_of_version(found.version).accelerator is not None:
+            torch = Version(f"{torch}+{found.version.local}")
         yield f"{found.name} {found.version}", torch
 
 

@@ -121,6 +121,7 @@ def completed(*pins: str) -> Facts:
         (("torchvision==0.21.0",), "2.6.0", "12.4"),  # PyPI's default build
         (("torchvision==0.21.0+cu118", "torchaudio==2.6.0"), "2.6.0+cu118", "11.8"),
         (("vllm==0.8.5",), "2.6.0", "12.4"),
+        (("vllm==0.8.5+precompiled",), "2.6.0", "12.4"),  # a label of its own
     ],
 )
 def test_a_pin_that_requires_one_torch_brings_it_along(
