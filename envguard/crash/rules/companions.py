@@ -6,11 +6,15 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from packaging.version import InvalidVersion, Version
-
 from envguard.checks.installed import judged_torch
 from envguard.checks.remedies import released_for
-from envguard.crash.rules.model import Outcome, WordRule, apply_words, make_finding
+from envguard.crash.rules.model import (
+    Outcome,
+    WordRule,
+    apply_words,
+    make_finding,
+    version_or_none,
+)
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Finding, Status
 
@@ -147,7 +151,7 @@ def check_xformers(case: Case) -> Iterator[Finding]:
     hit = case.log.first("xformers-built-for")
     if hit is None:
         return
-    built, have = (_version(hit.groups[name]) for name in ("built", "have"))
+    built, have = (version_or_none(hit.groups[name]) for name in ("built", "have"))
     if built is None or have is None:
         return
     major = hit.groups["cuda"][:2] if hit.groups["cuda"].isdecimal() else ""
@@ -159,13 +163,6 @@ def check_xformers(case: Case) -> Iterator[Finding]:
         outcome = _BUILT_FOR_CUDA
     if outcome is not None:
         yield make_finding(case, outcome, Status.FAIL, (hit,))
-
-
-def _version(text: str) -> Version | None:
-    try:
-        return Version(text)
-    except InvalidVersion:
-        return None
 
 
 def owner_of(text: str) -> str:
@@ -219,8 +216,7 @@ def check_vision_operators(case: Case) -> Iterator[Finding]:
 
 def _is_pair_of_two_indexes(case: Case) -> bool:
     """Torch and torchvision were released for each other and carry different labels."""
-    environment = case.facts.environment
-    torch = environment.torch if environment is not None else None
+    environment, torch = case.facts.environment, judged_torch(case.facts)
     vision = environment.distribution("torchvision") if environment is not None else None
     table = case.matrix.packages("torchvision")
     if torch is None or torch.version is None or vision is None or vision.version is None:

@@ -6,10 +6,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from packaging.version import InvalidVersion, Version
-
 from envguard.crash.rules.devices import is_board
-from envguard.crash.rules.model import Outcome, make_finding
+from envguard.crash.rules.model import Outcome, make_finding, version_or_none
 from envguard.facts.findings import Finding, Status
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.versions import CPU, Backend
@@ -18,6 +16,8 @@ from envguard.matrix.fit import DriverGrade, grade_code, grade_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from packaging.version import Version
 
     from envguard.crash.case import Case
     from envguard.crash.log import Hit
@@ -142,7 +142,7 @@ def _cpu_build(case: Case) -> Hit | None:
 
 def _is_cpu(text: str, case: Case) -> bool | None:
     """Whether a version is a CPU build: by its label, else by what PyPI holds."""
-    version = _version(text.rstrip(".,"))
+    version = version_or_none(text.rstrip(".,"))
     if version is None:
         return None
     return version.local == "cpu" if version.local is not None else _is_cpu_on_pypi(version, case)
@@ -269,7 +269,7 @@ def check_unserved_requests(case: Case) -> Iterator[Finding]:
     asked = case.log.all("torch-asked-exactly") if case.log.has("no-solution-words") else ()
     python = _python_of_installer(case)
     for hit in (*case.log.all("torch-not-found"), *asked):
-        version = _version(hit.groups.get("v") or hit.groups.get("v2") or "")
+        version = version_or_none(hit.groups.get("v") or hit.groups.get("v2") or "")
         if version is None or python is None or _has_wheel(case, version, python):
             continue
         groups = {**hit.groups, "version": str(version), "python": python}
@@ -299,13 +299,6 @@ def _has_wheel(case: Case, version: Version, python: str) -> bool:
     platforms = possible_platforms(case.facts.machine)
     listed = [release.pythons.get(platform, ()) for platform in platforms] if release else [()]
     return not all(listed) or any(tag in tags for tags in listed)
-
-
-def _version(text: str) -> Version | None:
-    try:
-        return Version(text)
-    except InvalidVersion:
-        return None
 
 
 def check_index_exists(case: Case) -> Iterator[Finding]:

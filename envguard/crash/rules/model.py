@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from packaging.version import InvalidVersion, Version
+
 from envguard.crash.trouble import worked_after
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 
@@ -111,6 +113,14 @@ def make_finding(
         source=_source(case, lines),
         line=lines[0].line if lines else None,
     )
+
+
+def version_or_none(text: str) -> Version | None:
+    """A version as a log writes it; None where it is none."""
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
 
 
 def line_evidence(case: Case, hits: Iterable[Hit]) -> tuple[Evidence, ...]:
