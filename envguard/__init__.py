@@ -1,9 +1,10 @@
 """envguard tells whether a PyTorch / CUDA environment runs on an NVIDIA machine."""
 
-from typing import TYPE_CHECKING
-
 from envguard._version import __version__
 
+# As typing.TYPE_CHECKING: importing typing takes longer than all of this, and fails where
+# PYTHONPATH shadows it, before the program could say so.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from envguard.crash.phase_mark import phase
 

@@ -17,7 +17,7 @@ PYTHON3 = """\
 #!/bin/sh
 [ "$1" = -m ] || exec {python} "$@"
 mkdir -p "$3/bin"
-printf '#!/bin/sh\\n' > "$3/bin/pip"
+printf '#!/bin/sh\\nfor word; do echo "$word"; done > "$RUNNER_TEMP/pip"\\n' > "$3/bin/pip"
 printf '#!/bin/sh\\nexec {python} -m envguard "$@"\\n' > "$3/bin/envguard"
 chmod +x "$3/bin/pip" "$3/bin/envguard"
 """
@@ -41,7 +41,7 @@ def run(folder: Path, subject: str, arguments: str = "", fail_on: str = "fail") 
         env={
             **variables,
             "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
-            "VERSION": "envguard",
+            "CHECKOUT": str(folder / "check out"),
             "RUNNER_TEMP": str(folder),
             "GITHUB_OUTPUT": str(output),
         },
@@ -76,6 +76,12 @@ def test_the_job_ends_as_the_check_does(
 ) -> None:
     assert run(tmp_path, subject, A100, fail_on) == (status, f"verdict={verdict}\n")
     assert not (tmp_path / "workspace" / "made").exists()
+
+
+def test_the_action_installs_its_own_checkout(tmp_path: Path) -> None:
+    assert "CHECKOUT: ${{ github.action_path }}" in ACTION
+    run(tmp_path, "torch==2.9.0+cu128", A100)
+    assert (tmp_path / "pip").read_text().splitlines() == ["install", "-q", f"{tmp_path}/check out"]
 
 
 def test_a_lockfile_may_have_blanks_in_its_name(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envguard import __version__
+from envguard._version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envguard._version import DISTRIBUTION
 from envguard.checks.context import CheckOptions, gap_evidence, torch_evidence
 from envguard.checks.remedies import install_command, uninstall_command
 from envguard.facts.environment import BuildOrigin, Manager
@@ -244,7 +245,7 @@ def check_active_environment(
             Evidence("interpreter.prefix", interpreter.prefix or "", "interpreter"),
         ),
         remedy=Remedy(
-            "inspect the active one, or install envguard into it",
+            f"inspect the active one, or install {DISTRIBUTION} into it",
             ("envguard", "check", "--python", active),
         ),
     )

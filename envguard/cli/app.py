@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from envguard import __version__
+from envguard._version import __version__
 from envguard.cli.defaults import Defaults, read_defaults
 from envguard.cli.failure import report_crash, report_error, say
 from envguard.cli.keys import keys_of_commands, long_options
-from envguard.cli.output import drop_stdout
 from envguard.cli.quick import QuickCommand, QuickGroup
 from envguard.errors import EnvguardError, ExitCode, MatrixError
+from envguard.printable import clean_document
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 # Command -> module that holds a function of the same name. Only the module of the command that
 # is asked for is imported, because start-up time is part of what this program promises.
@@ -77,11 +77,16 @@ def build_app(names: Sequence[str]) -> typer.Typer:
     return app
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def _do_nothing() -> None:
+    pass
+
+
+def main(argv: Sequence[str] | None = None, *, begin: Callable[[], None] = _do_nothing) -> int:
     """Run the program.
 
     Args:
         argv: Arguments without the program's name; the process's own when None.
+        begin: Called when the command is loaded and is about to start.
 
     Returns:
         The exit code; see :class:`envguard.errors.ExitCode`.
@@ -89,9 +94,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if not arguments:
-            _run(["--help"])
+            _run(["--help"], begin)
             return ExitCode.USAGE
-        return _run(arguments)
+        return _run(arguments, begin)
     except EnvguardError as err:
         # a broken table is envguard's own failure, unless the user brought the tables
         is_users = isinstance(err, MatrixError) and any(a.startswith("--matrix") for a in arguments)
@@ -103,33 +108,57 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         say("interrupted")
         return _INTERRUPTED
-    except BrokenPipeError:
-        drop_stdout()
-        return ExitCode.FITS
     except Exception as err:  # noqa: BLE001 - the last resort: a crash must not read as "does not fit"
-        return report_crash(arguments, err)
+        if not _came_of_interrupt(err):
+            return report_crash(arguments, err)
+        say("interrupted")
+        return _INTERRUPTED
 
 
-def _run(arguments: list[str]) -> int:
+def _came_of_interrupt(err: BaseException) -> bool:
+    """Whether it was an interrupt before it was wrapped, as Python 3.11 does in class bodies."""
+    inner = err.__cause__ or err.__context__
+    return isinstance(inner, KeyboardInterrupt) or (
+        inner is not None and inner is not err and _came_of_interrupt(inner)
+    )
+
+
+def _run(arguments: list[str], begin: Callable[[], None]) -> int:
     asked = next((word for word in arguments if not word.startswith("-")), "")
     command = _built(_needed(asked, arguments))
     defaults = Defaults()
     if asked in COMMANDS:
         options = long_options(command.commands[asked])
         defaults = read_defaults(asked, options, _keys_of_all)
+    values = dict(defaults.values)
+    if _asks_help(arguments):  # which shows them, and goes through no net of ours
+        values = clean_document(values)
+    begin()
     try:
         status = command.main(
             args=arguments,
             prog_name="envguard",
             standalone_mode=False,
-            default_map={asked: dict(defaults.values)} if defaults.values else None,
+            default_map={asked: values} if values else None,
         )
     except EnvguardError as err:
         err.hint = err.hint or _where_stated(err.message, arguments, defaults)
         raise
-    except SystemExit:  # what typer makes of a closed pipe while it prints help
-        return ExitCode.FITS
+    except SystemExit as end:
+        # What typer makes of a closed pipe: no fault where it prints help. Elsewhere a module that
+        # ends the process gives no verdict.
+        if isinstance(end.__context__, OSError) and (
+            asked not in COMMANDS or _asks_help(arguments)
+        ):
+            return ExitCode.FITS
+        raise EnvguardError(f"the command was ended from within: {end!r}") from end
+    if status == _INTERRUPTED and asked != "run":  # typer swallows the interrupt itself
+        say("interrupted")
     return status if isinstance(status, int) else ExitCode.FITS
+
+
+def _asks_help(arguments: Sequence[str]) -> bool:
+    return not {"-h", "--help"}.isdisjoint(arguments)
 
 
 def _needed(asked: str, arguments: Sequence[str]) -> list[str]:
@@ -164,11 +193,11 @@ def _usage_words(err: BaseException) -> tuple[str, str]:
     return message.rstrip("."), hint
 
 
-def entry() -> None:
-    """The console script."""
+def run_program(begin: Callable[[], None]) -> int:
+    """Run the program in a process that is its own; arguments and result are those of `main`."""
     # What is loaded and read stays until the end: searching it for garbage, time and again and
     # once more at exit, takes longer than some commands do.
     gc.set_threshold(_GARBAGE_THRESHOLD)
-    status = main()
+    status = main(begin=begin)
     gc.freeze()
-    sys.exit(status)
+    return status

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from envguard import __version__
+from envguard._version import __version__
 from envguard.errors import ExitCode
 from envguard.facts.codec import to_dict
 from envguard.facts.facts import Facts

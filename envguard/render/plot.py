@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from envguard._version import DISTRIBUTION
 from envguard.errors import InputError, ToolError
+from envguard.files import write_atomically
+from envguard.printable import clean_document
 from envguard.render.phases import PARTS
 
 if TYPE_CHECKING:
@@ -35,19 +37,14 @@ def write_plot(extra: Mapping[str, Any], path: Path) -> None:
     kind = path.suffix.lower()
     if kind not in _KINDS:
         raise InputError(f"--plot: {path.name!r} does not end in one of {', '.join(_KINDS)}")
+    extra = clean_document(extra)
     picture = _draw(extra, "png" if kind == ".png" else "svg")
     if kind == ".html":
         picture = _page(extra, picture.decode("utf-8")).encode("utf-8")
     try:
-        _write(path, picture)
+        write_atomically(path, picture)
     except OSError as err:
         raise InputError(f"--plot: {path}: cannot be written: {err.strerror or err}") from err
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.part")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)  # noqa: PTH105 - Path.replace does the same and reads worse
 
 
 def _draw(extra: Mapping[str, Any], file_format: str) -> bytes:
@@ -58,7 +55,7 @@ def _draw(extra: Mapping[str, Any], file_format: str) -> bytes:
     except ImportError as err:
         raise ToolError(
             "--plot needs matplotlib, which is not installed",
-            hint="pip install 'envguard[plot]'",
+            hint=f"pip install '{DISTRIBUTION}[plot]'",
         ) from err
     figure = Figure(figsize=(11, 6), layout="constrained")
     FigureCanvasAgg(figure)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from envguard import __version__
+from envguard._version import __version__
 from envguard.facts.findings import Status
+from envguard.printable import printable
 from envguard.render.words import by_gravity
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _result(finding: Finding, document: str | None) -> dict[str, Any]:
         "ruleId": finding.code,
         "level": _LEVELS[finding.status],
         "kind": _KINDS[finding.status],
-        "message": {"text": f"{finding.title}{detail}{remedy}"},
+        "message": {"text": printable(f"{finding.title}{detail}{remedy}")},
         "locations": [_location(finding, document)],
         "properties": {"cause": finding.cause, "gpus": list(finding.gpus)},
     }
@@ -79,9 +80,9 @@ def _result(finding: Finding, document: str | None) -> dict[str, Any]:
 
 def _location(finding: Finding, document: str | None) -> dict[str, Any]:
     if document is None:
-        name = finding.package or "machine"
+        name = printable(finding.package or "machine")
         return {"logicalLocations": [{"name": name, "kind": "module"}]}
-    uri = document.replace("\\", "/")
+    uri = printable(document).replace("\\", "/")
     place: dict[str, Any] = {"artifactLocation": {"uri": uri}}
     if finding.line is not None:
         place["region"] = {"startLine": finding.line}

@@ -34,7 +34,7 @@ def test_without_matplotlib_the_extra_is_named(tmp_path: Path) -> None:
     except ImportError:
         with pytest.raises(ToolError, match="needs matplotlib") as caught:
             write_plot(document(), tmp_path / "a.png")
-        assert caught.value.hint == "pip install 'envguard[plot]'"
+        assert caught.value.hint == "pip install 'envguard-gpu[plot]'"
     else:
         pytest.skip("matplotlib is installed")
 
@@ -44,7 +44,7 @@ def test_without_matplotlib_the_extra_is_named(tmp_path: Path) -> None:
     [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.html", b"<!doctype html>")],
 )
 def test_a_plan_is_drawn(tmp_path: Path, name: str, begins: bytes) -> None:
-    pytest.importorskip("matplotlib", reason="the extra envguard[plot] is not installed")
+    pytest.importorskip("matplotlib", reason="the extra envguard-gpu[plot] is not installed")
     write_plot(document(), tmp_path / name)
     content = (tmp_path / name).read_bytes()
     assert content.startswith(begins)
@@ -56,6 +56,6 @@ def test_a_plan_is_drawn(tmp_path: Path, name: str, begins: bytes) -> None:
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the extra envguard[plot] is not installed")
+    pytest.importorskip("matplotlib", reason="the extra envguard-gpu[plot] is not installed")
     with pytest.raises(InputError, match="cannot be written"):
         write_plot(document(), tmp_path / "absent" / "a.png")
