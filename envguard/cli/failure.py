@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from envguard import __version__
+from envguard._version import __version__
 from envguard.cli.output import write_text
 from envguard.errors import EnvguardError, ExitCode
+from envguard.printable import escaped_in_json, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 # A value of any length may stand in a message; a reader needs its beginning, and how it ends.
 _LONGEST, _HEAD, _TAIL = 600, 400, 120
@@ -49,7 +50,7 @@ def report_error(arguments: Sequence[str], message: str, hint: str, code: ExitCo
             "error": body,
         }
         with contextlib.suppress(EnvguardError):  # stdout takes nothing: the code and stderr do
-            write_text(json.dumps(document, indent=2), None)
+            write_text(json.dumps(document, indent=2), None, clean=escaped_in_json)
     say(f"error: {message}" + (f"\n  hint: {hint}" if hint else ""))
     return code
 
@@ -59,16 +60,26 @@ def report_crash(arguments: Sequence[str], err: Exception) -> int:
     if os.environ.get("ENVGUARD_TRACEBACK"):
         import traceback
 
-        traceback.print_exc()
+        tell(traceback.format_exc())
     message = f"envguard itself failed: {type(err).__name__}: {err}"
     hint = "this is a defect; set ENVGUARD_TRACEBACK=1 and report what it prints"
     return report_error(arguments, message, hint, ExitCode.ENVGUARD_FAILED)
 
 
 def say(text: str) -> None:
-    """Talk on stderr; where nobody can listen, nothing is said."""
+    """Talk on stderr under the program's name; where nobody can listen, nothing is said."""
+    tell(f"envguard: {text}\n")
+
+
+def tell(text: str, *, clean: Callable[[str], str] = printable) -> None:
+    """Write lines of the program's own to stderr; where nobody can listen, nothing is said.
+
+    Args:
+        text: Whole lines.
+        clean: The last net, as for :func:`envguard.cli.output.write_text`.
+    """
     with contextlib.suppress(OSError):
-        typer.echo(f"envguard: {text}", err=True)
+        typer.echo(clean(text), err=True, nl=False)
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
@@ -83,8 +94,6 @@ def _own(arguments: Sequence[str]) -> list[str]:
 
 
 def _shown(text: str) -> str:
-    from envguard.render.words import printable
-
     return "\n".join(_clipped(line) for line in printable(text).splitlines())
 
 

@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from envguard.binary.inspect import Inspection, inspect_subjects
-from envguard.cli.output import wants_colour, write_text
+from envguard.cli.output import cleaner, wants_colour, write_text
 from envguard.errors import ExitCode
 from envguard.facts.binary import inspect_document
+from envguard.printable import escaped_in_json
 from envguard.render.compiled_files import compiled_files_text
 from envguard.render.style import Style
 
@@ -41,7 +42,8 @@ def inspect(
     found = inspect_subjects(paths, offline=offline)
     coloured = output is None and wants_colour(no_color=no_color)
     style = Style(is_coloured=coloured, is_quiet=quiet, is_verbose=verbose)
-    write_text(_rendered(found, output_format, style), output)
+    clean = escaped_in_json if output_format is InspectFormat.JSON else cleaner(style)
+    write_text(_rendered(found, output_format, style), output, clean=clean)
     return ExitCode.FITS if found.is_complete else ExitCode.COULD_NOT_TELL
 
 

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING
 import typer
 
 from envguard.errors import InputError
+from envguard.printable import escaped_in_json, printable, printable_in_colour
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from envguard.cli.options import OutputOptions
     from envguard.facts.report import Report
+    from envguard.render.style import Style
 
 _NARROWEST, _WIDEST, _NO_SCREEN = 40, 140, 100
+_JSON_FORMATS = {"json", "sarif"}
 
 
 def emit_report(report: Report, options: OutputOptions) -> int:
@@ -38,14 +42,22 @@ def emit_report(report: Report, options: OutputOptions) -> int:
         line, code = render_nagios(report)
         write_text(line, options.output)
         return code
+    is_coloured = options.output is None and wants_colour(no_color=options.no_color)
     style = Style(
-        is_coloured=options.output is None and wants_colour(no_color=options.no_color),
+        is_coloured=is_coloured,
         is_quiet=options.quiet,
         is_verbose=options.verbose,
         width=screen_width(options.output),
     )
-    write_text(render_report(report, options.format.value, style), options.output)
+    text = render_report(report, options.format.value, style)
+    is_json = options.format.value in _JSON_FORMATS
+    write_text(text, options.output, clean=escaped_in_json if is_json else cleaner(style))
     return exit_code_of(report.verdict, fail_on=Status(options.fail_on.value))
+
+
+def cleaner(style: Style) -> Callable[[str], str]:
+    """What a text in a style passes before it is written: its own colours stay, if it has any."""
+    return printable_in_colour if style.is_coloured else printable
 
 
 def screen_width(output: Path | None) -> int:
@@ -60,15 +72,20 @@ def wants_colour(*, no_color: bool) -> bool:
     return is_terminal and not (no_color or os.environ.get("NO_COLOR"))
 
 
-def write_text(text: str, path: Path | None) -> None:
+def write_text(text: str, path: Path | None, *, clean: Callable[[str], str] = printable) -> None:
     """Write to stdout, or to a file in one step so that nothing half-written stays.
 
     A reader of stdout who has gone away (``| head``) is no error: the exit code is the answer.
 
+    Args:
+        text: What is written; a line end is added where it lacks one.
+        path: The file; None for stdout.
+        clean: The last net: no escape of a terminal, whoever forgot it, gets through.
+
     Raises:
         InputError: The file, or stdout, cannot be written.
     """
-    whole = text if text.endswith("\n") else f"{text}\n"
+    whole = clean(text if text.endswith("\n") else f"{text}\n")
     if path is None:
         _print(whole)
         return

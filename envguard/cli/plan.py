@@ -73,7 +73,7 @@ def plan(
         extras=Extras(sweep, compare_estimators, _measured(from_run)),
     )
     if plot is not None:
-        from envguard.render.plot import write_plot  # needs the extra envguard[plot]
+        from envguard.render.plot import write_plot  # needs the extra plot
 
         write_plot(report.extra, plot)
     return emit_report(report, output)

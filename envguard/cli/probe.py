@@ -12,6 +12,7 @@ from envguard.cli.output import write_text
 from envguard.cli.subject import live_facts
 from envguard.errors import ExitCode
 from envguard.facts.facts import facts_document
+from envguard.printable import escaped_in_json
 
 
 def probe(
@@ -22,5 +23,6 @@ def probe(
 ) -> int:
     """Write what this machine is as a JSON document that `check --from` reads anywhere."""
     facts = live_facts(python, all_sources=True)
-    write_text(json.dumps(facts_document(facts), indent=2, ensure_ascii=False), output)
+    document = json.dumps(facts_document(facts), indent=2, ensure_ascii=False)
+    write_text(document, output, clean=escaped_in_json)
     return ExitCode.FITS

@@ -7,10 +7,13 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from envguard.printable import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.status import Status
+    from rich.text import Text
 
 DELAY_S = 1.0
 
@@ -28,9 +31,9 @@ class _Waiting:
 
     def say(self, text: str) -> None:
         with self._lock:
-            self._text = text
+            self._text = one_line(text)
             if self._status is not None:
-                self._status.update(text)
+                self._status.update(_plain(self._text))
 
     def start(self) -> None:
         self._timer.start()
@@ -44,13 +47,19 @@ class _Waiting:
 
     def _show(self) -> None:
         from rich.console import Console
-        from rich.markup import escape
         from rich.status import Status
 
         with self._lock:
             if not self._is_over:
-                self._status = Status(escape(self._text), console=Console(stderr=True))
+                self._status = Status(_plain(self._text), console=Console(stderr=True))
                 self._status.start()
+
+
+def _plain(text: str) -> Text:
+    """Text that rich takes for no markup, in which a link to anywhere could stand."""
+    from rich.text import Text
+
+    return Text(text)
 
 
 @contextlib.contextmanager

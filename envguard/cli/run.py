@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from envguard.cli.failure import tell
 from envguard.cli.options import DEFAULT_TORCH_INDEX
+from envguard.cli.output import write_text
 from envguard.cli.subject import live_facts
 from envguard.cli.tables import load_matrix
 from envguard.crash.context import interpreter_of
@@ -18,6 +20,7 @@ from envguard.crash.running import RunOutcome, run_command
 from envguard.errors import EnvguardError, ExitCode, InputError
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
+from envguard.printable import one_line, printable_in_colour
 from envguard.render import Style, render_report
 
 if TYPE_CHECKING:
@@ -70,7 +73,7 @@ def run(
         torch_index=DEFAULT_TORCH_INDEX,
     )
     if not quiet:
-        typer.echo(describe_outcome(outcome), err=True, nl=False)
+        tell(describe_outcome(outcome), clean=printable_in_colour)
     return outcome.ended.status
 
 
@@ -80,7 +83,7 @@ def _unstartable(program: str, path: str | None) -> int | None:
         return None
     is_there = os.sep in program and Path(program).exists()
     what = "cannot be executed" if is_there else "command not found"
-    typer.echo(f"envguard run: {program}: {what}", err=True)
+    tell(f"envguard run: {one_line(program)}: {what}\n")
     return 126 if is_there else 127
 
 
@@ -94,7 +97,7 @@ def _facts(command: Sequence[str]) -> Facts:
 
 def describe_outcome(outcome: RunOutcome) -> str:
     """The diagnosis of a failure, or the peaks of a success."""
-    place = f"record: {outcome.folder}"
+    place = f"record: {one_line(str(outcome.folder))}"
     if outcome.report is not None:
         style = Style(is_coloured=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
         return f"{render_report(outcome.report, 'text', style)}{place}\n"
@@ -133,5 +136,5 @@ def show_changes(root: Path) -> int:
     changes = changes_since(root, records[-1], is_whole=True)
     nothing = f"no run of this job before {records[-1].name} worked: nothing to compare with"
     for line in changes or (nothing,):
-        typer.echo(line)
+        write_text(line, None)
     return ExitCode.FITS

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from envguard import __version__
-from envguard.cli.output import screen_width, wants_colour, write_text
+from envguard._version import __version__
+from envguard.cli.output import cleaner, screen_width, wants_colour, write_text
+from envguard.printable import escaped_in_json
 from envguard.render.style import Style
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def write_page(
     """
     match options.format:
         case PageFormat.TEXT:
-            write_text(text(options.style), options.output)
+            write_text(text(options.style), options.output, clean=cleaner(options.style))
         case PageFormat.JSON:
             import json
 
@@ -96,4 +97,5 @@ def write_page(
                 "command": command,
                 **body,
             }
-            write_text(json.dumps(document, indent=2, ensure_ascii=False), options.output)
+            whole = json.dumps(document, indent=2, ensure_ascii=False)
+            write_text(whole, options.output, clean=escaped_in_json)

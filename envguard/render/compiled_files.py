@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from envguard.printable import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -35,7 +37,7 @@ def compiled_files_text(files: Sequence[CompiledFile], notes: Sequence[str], sty
         notes: Shown first.
         style: How it looks; quiet shows the lines without what stands below them.
     """
-    lines = [_plain(note) for note in notes]
+    lines = [one_line(note) for note in notes]
     if files:
         lines.append(style.paint(_HEAD, "dim"))
     else:
@@ -47,15 +49,10 @@ def compiled_files_text(files: Sequence[CompiledFile], notes: Sequence[str], sty
     return "\n".join(lines) + "\n"
 
 
-def _plain(text: str) -> str:
-    """Words from a file or its name, without the control characters that they may hold."""
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
 def _line(file: CompiledFile, style: Style) -> str:
     cuda = "-" if file.cuda_major is None else str(file.cuda_major)
     head = f"{cuda:>4}  {_abi_words(file):<9}{file.glibc or '-':<7}"
-    return head + style.paint(_plain(file.path), "bold")
+    return head + style.paint(one_line(file.path), "bold")
 
 
 def _abi_words(file: CompiledFile) -> str:
@@ -96,7 +93,7 @@ def _code_words(counts: Sequence[CodeCount] | None, prefix: str) -> str:
 
 def _wrap(label: str, text: str, style: Style) -> list[str]:
     return textwrap.wrap(
-        _plain(text),
+        one_line(text),
         style.width,
         initial_indent=f"{_INDENT}{label:<{_LABEL}}",
         subsequent_indent=_INDENT + " " * _LABEL,

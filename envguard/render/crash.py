@@ -7,6 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from envguard.facts.findings import Status
+from envguard.printable import clean_document, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +34,7 @@ def crash_lines(report: Report, style: Style) -> Iterator[str]:
         report: With the member ``crash``.
         style: How it looks.
     """
-    crash: Mapping[str, Any] = report.extra["crash"]
+    crash: Mapping[str, Any] = clean_document(report.extra["crash"])
     yield from _headline(report, crash, style)
     if style.is_quiet:
         return
@@ -146,14 +147,14 @@ def _next_time(crash: Mapping[str, Any], style: Style) -> Iterator[str]:
 
 def _command(command: tuple[str, ...], style: Style) -> Iterator[str]:
     if command:
-        yield f"      {style.paint('$ ' + shlex.join(command), 'cyan')}"
+        yield f"      {style.paint('$ ' + printable(shlex.join(command)), 'cyan')}"
 
 
 def _wrap(text: str, style: Style, first: str = "", rest: str | None = None) -> list[str]:
     if not text:
         return []
     return textwrap.wrap(
-        text,
+        printable(text),
         style.width,
         initial_indent=first,
         subsequent_indent=first if rest is None else rest,

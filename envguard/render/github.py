@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Status
-from envguard.render.words import by_gravity, printable, verdict_words
+from envguard.printable import printable
+from envguard.render.words import by_gravity, verdict_words
 
 if TYPE_CHECKING:
     from envguard.facts.findings import Finding

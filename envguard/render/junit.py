@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Status
+from envguard.printable import printable
 from envguard.render.words import by_gravity
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from envguard.facts.report import Report
     from envguard.render.style import Style
 
-# XML 1.0 cannot hold these even as references.
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# XML 1.0 cannot hold these two even as references; the others that it cannot are never printable.
+_FORBIDDEN = str.maketrans("\ufffe\uffff", "??")
 
 
 def render_junit(report: Report, style: Style) -> str:
@@ -59,4 +59,4 @@ def _outcome(case: Element, finding: Finding) -> None:
 
 
 def _clean(text: str) -> str:
-    return _FORBIDDEN.sub("?", text)
+    return printable(text).translate(_FORBIDDEN)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Status
 from envguard.facts.machine import Machine
+from envguard.printable import clean_document, printable
 from envguard.render.style import Style
 from envguard.render.words import (
     by_gravity,
     environment_words,
     machine_words,
-    printable,
     verdict_words,
 )
 
@@ -73,11 +73,11 @@ def _figures(report: Report) -> Iterator[str]:
     if "phases" in report.extra:
         from envguard.render.phases import plan_lines  # only for plans
 
-        lines = plan_lines(report.extra, Style())
+        lines = plan_lines(clean_document(report.extra), Style())
     elif "stages" in report.extra:
         from envguard.render.stages import stage_lines  # only for smoke tests
 
-        lines = stage_lines(report.extra["stages"], Style())
+        lines = stage_lines(clean_document(report.extra["stages"]), Style())
     shown = [printable(line).replace("`", "'") for line in lines]
     if shown:
         yield from ("", "```text", *shown, "```")
@@ -106,4 +106,4 @@ def _section(finding: Finding) -> Iterator[str]:
 
 
 def _command(command: tuple[str, ...]) -> list[str]:
-    return ["", "```sh", shlex.join(command), "```"] if command else []
+    return ["", "```sh", printable(shlex.join(command)), "```"] if command else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Status
+from envguard.printable import printable
 
 if TYPE_CHECKING:
     from envguard.facts.report import Report
@@ -26,7 +27,7 @@ def render_nagios(report: Report) -> tuple[str, int]:
     word, code = _STATES[report.verdict]
     worst = [f for f in report.findings if f.status is report.verdict]
     titles = "; ".join(f"{f.code} {f.title}" for f in worst) or "nothing to judge"
-    line = " ".join(titles.replace("|", "/").split())
+    line = " ".join(printable(titles).replace("|", "/").split())
     counts = " ".join(
         f"{status.value}={sum(f.status is status for f in report.findings)}"
         for status in (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.OK)

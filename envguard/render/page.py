@@ -6,6 +6,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from envguard.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -58,7 +60,7 @@ def _section_lines(section: Section, style: Style) -> Iterator[str]:
 
 def _wrap(text: str, style: Style, first: str, rest: str) -> list[str]:
     return textwrap.wrap(
-        text,
+        printable(text),
         style.width,
         initial_indent=first,
         subsequent_indent=rest,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from envguard.printable import printable
+
 _CODES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 
 
@@ -24,7 +26,8 @@ class Style:
     width: int = 100
 
     def paint(self, text: str, *names: str) -> str:
-        """Text in colours, or as it is."""
+        """Printable text in colours, or without; what is painted already cannot be once more."""
+        text = printable(text)
         if not self.is_coloured:
             return text
         codes = ";".join(_CODES[name] for name in names)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from envguard.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -30,6 +32,7 @@ def table_text(
         colours: First word of a cell -> its colour.
         wrapping: How many of the last columns give way first where the width does not do.
     """
+    rows = [[printable(cell) for cell in row] for row in rows]
     if _least_width(columns, rows, wrapping) > style.width:
         return _blocks(columns, rows, style)
     return _table(columns, rows, style, colours or {}, wrapping)

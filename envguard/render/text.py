@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Status
 from envguard.facts.machine import Machine
+from envguard.printable import clean_document, printable
 from envguard.render.stages import stage_lines
 from envguard.render.words import (
     by_gravity,
     environment_words,
     is_outside,
     machine_words,
-    printable,
     verdict_words,
 )
 
@@ -50,7 +50,7 @@ def render_text(report: Report, style: Style) -> str:
         lines.extend(_subject_lines(report.facts, style))
     lines.extend(_note_lines(report.notes, style))
     if "stages" in report.extra:
-        lines.extend(["", *stage_lines(report.extra["stages"], style)])
+        lines.extend(["", *stage_lines(clean_document(report.extra["stages"]), style)])
     for finding in by_gravity(report.findings):
         is_subject = is_outside(report) and finding.package == "torch"
         if finding.status is Status.SKIP and not (style.is_verbose or is_subject):
@@ -76,7 +76,7 @@ def _crash_text(report: Report, style: Style) -> str:
 def _plan_lines(report: Report, style: Style) -> Iterator[str]:
     from envguard.render.phases import plan_lines  # only for plans
 
-    return plan_lines(report.extra, style)
+    return plan_lines(clean_document(report.extra), style)
 
 
 def _headline(report: Report, style: Style) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from envguard.facts.environment import Accelerator
@@ -36,15 +35,6 @@ _OWN_WORDS = {
 
 
 _ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.OK, Status.SKIP)
-
-
-# Control characters and line separators: a log or a driver could smuggle escapes to a terminal.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-
-
-def printable(text: str) -> str:
-    """Text without control characters; newlines and tabs stay."""
-    return _CONTROL.sub("?", text)
 
 
 def by_gravity(findings: tuple[Finding, ...]) -> list[Finding]:
