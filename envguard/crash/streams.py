@@ -68,6 +68,18 @@ def choose_passing(number: int) -> Passing:
     return Passing.TERMINAL if os.isatty(number) else Passing.DIRECT
 
 
+def occupy_standard_streams() -> None:
+    """Put nothing where a standard stream is closed, so that no file of ours gets its number.
+
+    A child does not inherit what is put there: for it the stream is closed as it was.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free is this one
+
+
 def open_streams(*, is_direct: bool = False) -> list[Stream]:
     """Prepare stdout and stderr of a child.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import time
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from envguard.crash.forwarding import SignalForwarder
+from envguard.crash.parent_death import mortal_child
 from envguard.crash.streams import Passing, Stream, copy_window, open_streams, read_some
 from envguard.crash.terminal import Terminal
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 _POLL_S = 0.25
 _DRAIN_S = 1.0
 _SHORT, _GATHER_S = 4096, 0.01
+# No more processes, handles, memory: of the system or of what this process may have.
+_NO_ROOM = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
 
 class Watcher(Protocol):
@@ -50,10 +55,16 @@ class Ended:
     Args:
         returncode: As subprocess gives it: negative for a signal.
         status: What a shell would show: 128+n for a signal.
+        refusal: Why the system did not start it; empty when it ran.
     """
 
     returncode: int
     status: int
+    refusal: str = ""
+
+
+class NoRoomError(Exception):
+    """There is no process, handle or memory left to run a command beside this process."""
 
 
 def supervise(
@@ -62,6 +73,7 @@ def supervise(
     *,
     environ: Mapping[str, str],
     is_direct: bool = False,
+    dies_with_us: bool = False,
 ) -> Ended:
     """Run a command to its end.
 
@@ -70,33 +82,53 @@ def supervise(
         watcher: Is told what happens.
         environ: Environment of the command.
         is_direct: Give the child the very streams and read nothing.
+        dies_with_us: Have the kernel kill the child when this process dies.
 
     Returns:
         How it ended; status 127 when there is no such program and 126 when it cannot be run, as
         a shell gives.
+
+    Raises:
+        NoRoomError: The command was not started, and may be where nothing is set up around it.
     """
     if os.name == "nt":
         return _supervise_plainly(command, watcher, environ)
-    streams = open_streams(is_direct=is_direct)
     terminal = Terminal()
-    with SignalForwarder() as signals:
+    with contextlib.ExitStack() as stack:
         try:
-            child = _start(command, streams, environ)
-        except FileNotFoundError:
-            return Ended(127, 127)
-        except OSError:
-            return Ended(126, 126)
+            streams = open_streams(is_direct=is_direct)
+            stack.callback(_close_readers, streams)
+            signals = stack.enter_context(SignalForwarder())
+            selector = stack.enter_context(selectors.DefaultSelector())
+        except OSError as err:
+            raise NoRoomError(err.strerror or str(err)) from err
+        try:
+            child = start(command, streams, environ, dies_with_us=dies_with_us)
+        except OSError as err:
+            return _refused(err)
         finally:
             _close_ends(streams)
         signals.group = child.pid
         terminal.lend(child.pid)
         watcher.started(child.pid)
         try:
-            code = _Loop(child.pid, streams, watcher, signals, terminal).run()
+            code = _Loop(child.pid, streams, watcher, signals, terminal, selector).run()
         finally:
             terminal.take_back()
     child.returncode = code  # it was waited for here
     return Ended(code, code if code >= 0 else 128 - code)
+
+
+def _refused(err: OSError) -> Ended:
+    """What a shell says of a command that the system does not start.
+
+    Raises:
+        NoRoomError: That is not the command's fault.
+    """
+    if err.errno in _NO_ROOM:
+        raise NoRoomError(err.strerror or str(err)) from err
+    status = 127 if isinstance(err, FileNotFoundError) else 126
+    return Ended(status, status, err.strerror or str(err))
 
 
 def _supervise_plainly(
@@ -116,8 +148,41 @@ def _supervise_plainly(
             return Ended(code, code)
 
 
-def _start(
-    command: Sequence[str], streams: Sequence[Stream], environ: Mapping[str, str]
+def start(
+    command: Sequence[str],
+    streams: Sequence[Stream],
+    environ: Mapping[str, str],
+    *,
+    dies_with_us: bool = False,
+) -> subprocess.Popen[bytes]:
+    """Start a command in a process group of its own.
+
+    A script without ``#!`` is run by the shell, as ``execvp`` and so nohup, env and timeout do.
+
+    Raises:
+        OSError: The system does not start it.
+    """
+    try:
+        return _popen(command, streams, environ, dies_with_us=dies_with_us)
+    except OSError as err:
+        if err.errno != errno.ENOEXEC:
+            raise
+        script = with_shell(command, environ)
+        return _popen(script, streams, environ, dies_with_us=dies_with_us)
+
+
+def with_shell(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The command as one of the shell, which is given the script that ``PATH`` leads to."""
+    found = shutil.which(command[0], path=environ.get("PATH"))
+    return ["/bin/sh", found or command[0], *command[1:]]
+
+
+def _popen(
+    command: Sequence[str],
+    streams: Sequence[Stream],
+    environ: Mapping[str, str],
+    *,
+    dies_with_us: bool,
 ) -> subprocess.Popen[bytes]:
     out, err = streams
     return subprocess.Popen(
@@ -127,12 +192,23 @@ def _start(
         env=dict(environ),
         process_group=0,
         restore_signals=True,
+        preexec_fn=mortal_child() if dies_with_us else None,
     )
 
 
 def _close_ends(streams: Sequence[Stream]) -> None:
     for number in {s.child for s in streams if s.child > 2}:
         os.close(number)
+
+
+def _close_readers(streams: Sequence[Stream]) -> None:
+    """Give the handles back, so that there are some for the diagnosis."""
+    for stream in streams:
+        if stream.reader is not None:
+            with contextlib.suppress(OSError):
+                os.close(stream.reader)
+            stream.reader = None
+            stream.is_open = False
 
 
 class _Loop:
@@ -145,6 +221,7 @@ class _Loop:
         watcher: Watcher,
         signals: SignalForwarder,
         terminal: Terminal,
+        selector: selectors.BaseSelector,
     ) -> None:
         self._pid = pid
         self._streams = streams
@@ -154,7 +231,7 @@ class _Loop:
         self._code: int | None = None
         self._is_due = False
         self._copied_at = 0.0
-        self._selector = selectors.DefaultSelector()
+        self._selector = selector
         self._selector.register(signals.reader, selectors.EVENT_READ)
         for stream in streams:
             if stream.reader is not None and stream.passing is not Passing.TAIL:
@@ -174,7 +251,6 @@ class _Loop:
                 self._resize()
                 next_tick = time.monotonic() + self._watcher.tick()
         self._drain()
-        self._selector.close()
         return self._code
 
     def _turn(self, wait: float) -> bool:
@@ -207,6 +283,7 @@ class _Loop:
             # Nobody reads us any more: let the child find that out as it would without us.
             self._selector.unregister(stream.reader or 0)
             os.close(stream.reader or 0)
+            stream.reader = None
             stream.is_open = False
         self._show(stream, data)
         self._breathe(len(data))
