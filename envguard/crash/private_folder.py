@@ -56,6 +56,9 @@ class PrivateFolder:
         handle = self.open(unfinished, os.O_WRONLY)
         try:
             write_all(handle, text.encode("utf-8", "replace"))
+        except OSError:
+            self.remove(unfinished)
+            raise
         finally:
             os.close(handle)
         if self._handle is None:
