@@ -8,6 +8,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from envguard.crash.forwarding import ENDING, FORWARDED
 from envguard.errors import EnvguardError
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ NEIGHBOURS = "earlier runs were not compared"
 CHECKPOINT = "the checkpoint folder was not looked at"
 DIAGNOSIS = "no diagnosis"
 REPORT = "the report could not be shown"
-_ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 
 
 class Guard:
@@ -36,10 +36,7 @@ class Guard:
 
     def __init__(self) -> None:
         self.lost: dict[str, str] = {}
-        # Every error, of which kind ever, a defect of ours included: what is run here is a
-        # by-product, and somebody's training run or its exit status hangs on going on without it.
-        # Nothing is hidden: the first error of a part is kept, shown and recorded.
-        self._caught: tuple[type[BaseException], ...] = (Exception,)
+        self._is_ended = self._is_attempting = self._is_interrupted = False
 
     def attempt(
         self, part: str, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs
@@ -57,34 +54,52 @@ class Guard:
         """
         if part in self.lost:
             return None
+        outer, self._is_attempting = self._is_attempting, True
         try:
+            if self._is_interrupted:
+                raise KeyboardInterrupt  # noqa: TRY301 - as if it came now
             return action(*args, **kwargs)
-        except self._caught as err:
+        except KeyboardInterrupt as err:
+            if not self._is_ended:
+                raise
             self.lost[part] = reason_of(err)
-            return None
+        except Exception as err:  # noqa: BLE001
+            # Every error, of which kind ever, a defect of ours included: what is done here is a
+            # by-product, and somebody's training run or its exit status hangs on going on without
+            # it. Nothing is hidden: the first error of a part is kept, shown and recorded.
+            self.lost[part] = reason_of(err)
+        finally:
+            self._is_attempting = outer
+        return None
 
     @contextlib.contextmanager
     def keeping_status(self) -> Iterator[None]:
         """Within it the job has ended: a signal only cuts short what is done for its diagnosis."""
-        numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
-        heeded = [n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN]
-        self._caught = (Exception, KeyboardInterrupt)
-        before = {number: signal.signal(number, _interrupt) for number in heeded}
+        if os.name == "nt":
+            yield
+            return
+        heeded = [n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, self._interrupt) for number in heeded}
+        self._is_ended, self._is_interrupted = True, False
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-            self._caught = (Exception,)
+            self._is_ended = False
+
+    def _interrupt(self, number: int, _frame: FrameType | None) -> None:
+        if number not in ENDING:
+            return
+        if self._is_attempting:
+            raise KeyboardInterrupt
+        self._is_interrupted = True
 
     @property
     def line(self) -> str:
         """All that was lost, as one line; empty when nothing was."""
         return "; ".join(f"{part}: {why}" for part, why in self.lost.items())
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def reason_of(err: BaseException) -> str:

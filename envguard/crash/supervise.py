@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from envguard.crash.forwarding import SignalForwarder
+from envguard.crash.forwarding import SignalForwarder, hold_signals
 from envguard.crash.parent_death import mortal_child
 from envguard.crash.streams import Passing, Stream, copy_window, open_streams, read_some
 from envguard.crash.terminal import Terminal
@@ -86,7 +86,8 @@ def supervise(
 
     Returns:
         How it ended; status 127 when there is no such program and 126 when it cannot be run, as
-        a shell gives.
+        a shell gives. Signals for the job are held then, until
+        :meth:`envguard.crash.guard.Guard.keeping_status` heeds them.
 
     Raises:
         NoRoomError: The command was not started, and may be where nothing is set up around it.
@@ -113,6 +114,7 @@ def supervise(
         watcher.started(child.pid)
         try:
             code = _Loop(child.pid, streams, watcher, signals, terminal, selector).run()
+            hold_signals()
         finally:
             terminal.take_back()
     child.returncode = code  # it was waited for here

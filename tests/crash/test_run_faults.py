@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -200,7 +201,7 @@ def test_a_reader_of_stderr_that_is_gone_does_not_change_the_status(tmp_path: Pa
 # ---------------------------------------------------------------- handles, processes, memory
 
 
-@pytest.mark.parametrize("handles", [6, 8, 10, 12, 14, 16, 18, 20, 24])
+@pytest.mark.parametrize("handles", [8, 10, 12, 14, 16, 18, 20, 24])
 def test_too_few_handles(tmp_path: Path, handles: int) -> None:
     done = in_shell(tmp_path, f"ulimit -n {handles}; RUN -- sh -c 'echo out; exit 7' | cat; "
                     "exit ${PIPESTATUS[0]}")  # fmt: skip
@@ -223,7 +224,7 @@ def test_no_handle_is_free_while_it_runs_and_afterwards(tmp_path: Path) -> None:
 def test_no_memory_is_left_for_the_diagnosis(tmp_path: Path) -> None:
     code = (
         "print('out', flush=True); time.sleep(1)\n"
-        "limit('RLIMIT_AS', psutil.Process(parent).memory_info().vms + 2**19)\n"
+        "limit('RLIMIT_AS', psutil.Process(parent).memory_info().rss)\n"
         "sys.exit(7)\n"
     )
     done = run_python(tmp_path, code)
@@ -239,33 +240,35 @@ def test_a_limit_on_the_size_of_files_ends_the_record(tmp_path: Path) -> None:
     assert "the record stopped: File too large" in own_lines(done.stderr)[-1]
 
 
-def as_nobody(folder: Path, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+# Another user, who may read everything: it is about what that user makes, and the interpreter of
+# the tests often lies where nobody else gets.
+AS_NOBODY = (
+    f"setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups "
+    "--inh-caps=+dac_read_search --ambient-caps=+dac_read_search --"
+).split()
+
+
+def as_nobody(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        list(words),
+        [*AS_NOBODY, *words],
         cwd=folder,
-        user=NOBODY,
-        group=NOBODY,
-        extra_groups=[],
-        env=environ,
+        env={**os.environ, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         timeout=LONG_S,
         check=False,
-        **more,
     )
 
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
     """A folder that two users write to."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can be two users")
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o777)
-    if as_nobody(folder, PYTHON, "-c", "import envguard").returncode:
+    can = os.geteuid() == 0 and shutil.which("setpriv") is not None
+    if not can or as_nobody(folder, PYTHON, "-c", "import envguard").returncode:
         shutil.rmtree(folder)
-        pytest.skip("another user cannot read this interpreter")
+        pytest.skip("only root, with setpriv, can be two users")
     yield folder
     shutil.rmtree(folder)
 
@@ -379,7 +382,7 @@ def test_a_clock_that_is_set_back_while_it_runs(tmp_path: Path, stub_libraries: 
     done = run_python(tmp_path, code, env=environ)
     before, after = map(float, done.stdout.split())
     assert after < before  # the stub does what it is for
-    assert run(tmp_path, PYTHON, "-c", "import sys; sys.exit(7)", "c.json", env=environ)
+    run(tmp_path, PYTHON, "-c", "import sys; sys.exit(7)", env=environ)
     names = [path.name for path in list_records(tmp_path / ".envguard" / "runs")]
     first, second = (load_record(tmp_path / ".envguard" / "runs" / name) for name in names)
     assert (first.worked, second.worked) == (True, False)
@@ -394,12 +397,11 @@ def test_a_clock_that_is_set_back_while_it_runs(tmp_path: Path, stub_libraries: 
 def test_a_search_that_stands_still_holds_nothing_up(tmp_path: Path) -> None:
     code = (
         "for process in others(): process.suspend()\n"
-        "for n in range(20): sys.stdout.write(('line %d ' % n * 9000)[:65535] + '\\n')\n"
         "sys.stdout.write(('x' * 99 + '\\n') * 200_000)\n"
     )
     done = run_python(tmp_path, code)
     assert done.returncode == 0
-    assert len(done.stdout) == 20 * 65536 + 20_000_000
+    assert done.stdout == ("x" * 99 + "\n") * 200_000
     end = end_of(tmp_path)
     assert end["unsearched_bytes"] > 10_000_000
     assert "the output was not searched to its end" in own_lines(done.stderr)[-1]
@@ -486,8 +488,9 @@ def test_an_interrupt_while_it_is_diagnosed_keeps_the_status(tmp_path: Path) -> 
     with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as ours:
         process = psutil.Process(ours.pid)
         until = time.monotonic() + LONG_S
-        while time.monotonic() < until and not _has_only_stopped(process):
+        while time.monotonic() < until and not _is_past_the_job(process):
             time.sleep(0.02)
+        ours.send_signal(signal.SIGUSR1)  # some schedulers send it to all processes of a job
         ours.terminate()
         _, stderr = ours.communicate(timeout=LONG_S)
     assert ours.returncode == 7
@@ -495,6 +498,12 @@ def test_an_interrupt_while_it_is_diagnosed_keeps_the_status(tmp_path: Path) -> 
     assert json.loads(next(tmp_path.rglob("end.json")).read_text())["status"] == 7
 
 
-def _has_only_stopped(process: psutil.Process) -> bool:
+def _is_past_the_job(process: psutil.Process) -> bool:
+    """Whether only the search is left, which the job stopped, and signals are held no more."""
     states = [child.status() for child in process.children()]
-    return bool(states) and set(states) == {psutil.STATUS_STOPPED}
+    text = Path(f"/proc/{process.pid}/status").read_text()
+    blocked, caught = (
+        int(text.partition(name)[2].split()[0], 16) for name in ("SigBlk:", "SigCgt:")
+    )
+    is_waiting = not blocked and not caught >> (signal.SIGCHLD - 1) & 1
+    return states == [psutil.STATUS_STOPPED] and is_waiting
