@@ -17,10 +17,9 @@ from envguard.cli.subject import live_facts
 from envguard.cli.tables import load_matrix
 from envguard.crash.context import interpreter_of
 from envguard.crash.guard import PROBE, REPORT, TABLES, Guard, write_to_stderr
-from envguard.crash.parent_death import CAN_DIE_WITH_PARENT
 from envguard.crash.running import RunOutcome, RunRequest, run_command
+from envguard.crash.starting import CAN_DIE_WITH_PARENT, NoRoomError, with_shell
 from envguard.crash.streams import occupy_standard_streams
-from envguard.crash.supervise import NoRoomError, with_shell
 from envguard.errors import EnvguardError, ExitCode, InputError
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason

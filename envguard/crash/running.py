@@ -21,7 +21,8 @@ from envguard.crash.phases import Phase
 from envguard.crash.record import RunRecord, load_record
 from envguard.crash.scan import PHASE, marks_of
 from envguard.crash.sink import RecordSink
-from envguard.crash.supervise import Ended, NoRoomError, supervise
+from envguard.crash.starting import NoRoomError
+from envguard.crash.supervise import Ended, supervise
 from envguard.crash.watching import RunWatcher
 from envguard.facts.report import Report
 

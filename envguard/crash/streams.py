@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 _CHUNK = 1 << 16
+_MOST_BEHIND = 8 * 2**20
 
 
 class Passing(Enum):
@@ -158,6 +159,27 @@ def _is_same_file(first: int, second: int) -> bool:
     except OSError:
         return False
     return (one.st_dev, one.st_ino) == (two.st_dev, two.st_ino)
+
+
+def catch_up(stream: Stream) -> int:
+    """Keep up with a file that is followed: leave out what grew faster than it can be read.
+
+    Returns:
+        Bytes that were left out; a file that was cut short is read from its start.
+    """
+    if stream.reader is None:
+        return 0
+    try:
+        size = os.fstat(stream.reader).st_size
+        place = os.lseek(stream.reader, 0, os.SEEK_CUR)
+        behind = size - place - _MOST_BEHIND
+        if place > size:
+            os.lseek(stream.reader, 0, os.SEEK_SET)
+        elif behind > 0:
+            os.lseek(stream.reader, behind, os.SEEK_CUR)
+    except OSError:
+        return 0
+    return max(0, behind)
 
 
 def read_some(stream: Stream) -> bytes:

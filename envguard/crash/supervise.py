@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import errno
+import itertools
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from envguard.crash.forwarding import SignalForwarder, hold_signals
-from envguard.crash.parent_death import mortal_child
-from envguard.crash.streams import Passing, Stream, copy_window, open_streams, read_some
+from envguard.crash.forwarding import FORWARDED, SignalForwarder, hold_signals
+from envguard.crash.starting import NoRoomError, close_ends, start, status_of_refusal
+from envguard.crash.streams import Passing, Stream, catch_up, copy_window, open_streams, read_some
 from envguard.crash.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.25
 _DRAIN_S = 1.0
+_MOST_READS = 200
+_COPIED = (Passing.PIPE, Passing.TERMINAL)
 _SHORT, _GATHER_S = 4096, 0.01
-# No more processes, handles, memory: of the system or of what this process may have.
-_NO_ROOM = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
 
 class Watcher(Protocol):
@@ -40,6 +39,9 @@ class Watcher(Protocol):
         Returns:
             Whether a tick is wanted at once.
         """
+
+    def left_out(self, size: int) -> None:
+        """So many bytes of output came faster than they could be read."""
 
     def poll(self) -> bool:
         """A cheap look, several times a second; whether a tick is wanted at once."""
@@ -61,10 +63,6 @@ class Ended:
     returncode: int
     status: int
     refusal: str = ""
-
-
-class NoRoomError(Exception):
-    """There is no process, handle or memory left to run a command beside this process."""
 
 
 def supervise(
@@ -106,9 +104,10 @@ def supervise(
         try:
             child = start(command, streams, environ, dies_with_us=dies_with_us)
         except OSError as err:
-            return _refused(err)
+            status = status_of_refusal(err)
+            return Ended(status, status, err.strerror or str(err))
         finally:
-            _close_ends(streams)
+            close_ends(streams)
         signals.group = child.pid
         terminal.lend(child.pid)
         watcher.started(child.pid)
@@ -119,18 +118,6 @@ def supervise(
             terminal.take_back()
     child.returncode = code  # it was waited for here
     return Ended(code, code if code >= 0 else 128 - code)
-
-
-def _refused(err: OSError) -> Ended:
-    """What a shell says of a command that the system does not start.
-
-    Raises:
-        NoRoomError: That is not the command's fault.
-    """
-    if err.errno in _NO_ROOM:
-        raise NoRoomError(err.strerror or str(err)) from err
-    status = 127 if isinstance(err, FileNotFoundError) else 126
-    return Ended(status, status, err.strerror or str(err))
 
 
 def _supervise_plainly(
@@ -148,59 +135,6 @@ def _supervise_plainly(
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             code = child.wait(watcher.tick())
             return Ended(code, code)
-
-
-def start(
-    command: Sequence[str],
-    streams: Sequence[Stream],
-    environ: Mapping[str, str],
-    *,
-    dies_with_us: bool = False,
-) -> subprocess.Popen[bytes]:
-    """Start a command in a process group of its own.
-
-    A script without ``#!`` is run by the shell, as ``execvp`` and so nohup, env and timeout do.
-
-    Raises:
-        OSError: The system does not start it.
-    """
-    try:
-        return _popen(command, streams, environ, dies_with_us=dies_with_us)
-    except OSError as err:
-        if err.errno != errno.ENOEXEC:
-            raise
-        script = with_shell(command, environ)
-        return _popen(script, streams, environ, dies_with_us=dies_with_us)
-
-
-def with_shell(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The command as one of the shell, which is given the script that ``PATH`` leads to."""
-    found = shutil.which(command[0], path=environ.get("PATH"))
-    return ["/bin/sh", found or command[0], *command[1:]]
-
-
-def _popen(
-    command: Sequence[str],
-    streams: Sequence[Stream],
-    environ: Mapping[str, str],
-    *,
-    dies_with_us: bool,
-) -> subprocess.Popen[bytes]:
-    out, err = streams
-    return subprocess.Popen(
-        list(command),
-        stdout=None if out.child == 1 else out.child,
-        stderr=None if err.child == 2 else err.child,
-        env=dict(environ),
-        process_group=0,
-        restore_signals=True,
-        preexec_fn=mortal_child() if dies_with_us else None,
-    )
-
-
-def _close_ends(streams: Sequence[Stream]) -> None:
-    for number in {s.child for s in streams if s.child > 2}:
-        os.close(number)
 
 
 def _close_readers(streams: Sequence[Stream]) -> None:
@@ -253,6 +187,7 @@ class _Loop:
                 self._resize()
                 next_tick = time.monotonic() + self._watcher.tick()
         self._drain()
+        self._leave_copier()
         return self._code
 
     def _turn(self, wait: float) -> bool:
@@ -305,7 +240,16 @@ class _Loop:
 
     def _follow(self) -> None:
         for stream in self._streams:
-            while stream.passing is Passing.TAIL and (data := read_some(stream)):
+            if stream.passing is not Passing.TAIL:
+                continue
+            left_out = catch_up(stream)
+            if left_out:
+                stream.carry = b""
+                self._watcher.left_out(left_out)
+            # No more at a time than that: the file may grow as fast as it is read.
+            for _ in range(_MOST_READS):
+                if not (data := read_some(stream)):
+                    break
                 self._show(stream, data)
 
     def _resize(self) -> None:
@@ -327,6 +271,46 @@ class _Loop:
             if stream.carry:
                 self._watcher.output(stream.number, b"", stream.carry + b"\n")
                 stream.carry = b""
+
+    def _leave_copier(self) -> None:
+        """What processes that the command left behind still print goes on to where it went.
+
+        Without envguard they would hold the very streams. A copy of this process passes on what
+        they write until they are gone, while this one ends as the command did.
+        """
+        left = [s for s in self._streams if s.is_open and s.passing in _COPIED]
+        if not left:
+            return
+        try:
+            pid = os.fork()
+        except OSError:  # no process is left: they find their reader gone
+            return
+        if pid:
+            return
+        try:
+            _copy_to_the_end(left)
+        finally:
+            os._exit(0)  # the copy runs nothing of this program's end
+
+
+def _copy_to_the_end(streams: Sequence[Stream]) -> None:
+    kept = {s.reader for s in streams if s.reader is not None} | {s.number for s in streams}
+    bounds = [-1, *sorted(kept), os.sysconf("SC_OPEN_MAX")]
+    for low, high in itertools.pairwise(bounds):
+        os.closerange(low + 1, high)
+    for number in FORWARDED:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's choice stays
+            signal.signal(number, signal.SIG_DFL)
+    with selectors.SelectSelector() as selector:
+        for stream in streams:
+            selector.register(stream.reader or 0, selectors.EVENT_READ, stream)
+        while selector.get_map():
+            for key, _ in selector.select():
+                data = read_some(key.data)
+                if not key.data.is_open or not _write_all(key.data.number, data):
+                    selector.unregister(key.fd)
+                    os.close(key.fd)
+                    os.close(key.data.number)
 
 
 def _write_all(number: int, data: bytes) -> bool:

@@ -95,6 +95,11 @@ class RunWatcher:
         self._guard.attempt(SEARCH, self._search)
         return self._is_new
 
+    def left_out(self, size: int) -> None:
+        """Output that nobody has read: the search does not know of it."""
+        if self._output_search is not None:
+            self._output_search.passed_bytes += size
+
     def _search(self) -> None:
         block, self._waiting = bytes(self._waiting), bytearray()
         if self._output_search is None:

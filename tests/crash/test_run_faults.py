@@ -471,6 +471,34 @@ def test_the_command_dies_with_envguard_where_that_is_asked_for(
             job.kill()
 
 
+def test_what_is_left_behind_goes_on_printing(tmp_path: Path) -> None:
+    code = "(sleep 2; echo late; echo too >&2) & echo now; exit 7"
+    with subprocess.Popen(
+        argv("sh", "-c", code, options=["-q"]),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as ours:
+        assert ours.stdout is not None
+        assert ours.stdout.readline() == "now\n"
+        assert ours.wait(LONG_S) == 7
+        assert ours.communicate(timeout=LONG_S) == ("late\n", "too\n")
+
+
+def test_a_file_that_grows_faster_than_it_is_read(tmp_path: Path) -> None:
+    code = (
+        "sys.stdout.write(('x' * 99 + '\\n') * 600_000); sys.stdout.flush()\n"
+        "print('torch.OutOfMemoryError: CUDA out of memory.'); sys.exit(7)\n"
+    )
+    with (tmp_path / "log").open("w") as log:
+        done = run_python(tmp_path, code, capture_output=False, stdout=log, stderr=subprocess.PIPE)
+    assert done.returncode == 7
+    assert (tmp_path / "log").stat().st_size > 60_000_000
+    assert "CUDA out of memory" in done.stderr
+    assert end_of(tmp_path)["lost"] == {}
+
+
 def test_own_lines_carry_no_escapes(tmp_path: Path) -> None:
     done = run(tmp_path, "./\x1b[31mx\x9b\x7f")
     assert done.returncode == 127
