@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 from envguard.crash.gpu_watch import GpuWatch
@@ -28,6 +29,7 @@ _CPU_SHARE = 0.004  # of one processor, for sampling alone
 _BURST_S = 0.5  # of processor time that may be spent before it is earned
 _GPU_EVERY_S = 5.0
 _LONGEST_NAME = 64
+_MOST_BLOCKS = 4096
 _BATCH_S, _BATCH_BYTES = 0.25, 1 << 16
 
 
@@ -58,6 +60,9 @@ class RunWatcher:
         self._spent = 0.0
         self._begun = time.monotonic()
         self._mark_order = -1
+        self._fed = deque[tuple[int, float]](maxlen=_MOST_BLOCKS)
+        self._fed_lines = 0
+        self._said_at = 0.0
         self._phase_size = 0
         self._sampler: Sampler | None = None
         self._gpus: GpuWatch | None = None
@@ -105,14 +110,23 @@ class RunWatcher:
         if self._output_search is None:
             return
         if block:
+            self._fed_lines += block.count(b"\n")
+            self._fed.append((self._fed_lines, time.monotonic()))
             self._output_search.feed(block)
         hit = self._output_search.pump()
         self._follow(hit)
 
     def _follow(self, hit: Hit | None) -> None:
-        """Enter the phase that a line shows, unless that was entered before."""
-        if hit is not None and hit.order > self._mark_order:
-            self._mark_order = hit.order
+        """Enter the phase that a line shows, unless a later one is known.
+
+        The search may be behind: what the program itself has said since that line counts.
+        """
+        if hit is None or hit.order <= self._mark_order:
+            return
+        self._mark_order = hit.order
+        while len(self._fed) > 1 and self._fed[0][0] < hit.order:
+            self._fed.popleft()
+        if self._fed and self._fed[0][1] >= self._said_at:
             self._enter(MARKS[hit.id].value, "log")
 
     def _enter(self, name: str, origin: str) -> None:
@@ -141,6 +155,7 @@ class RunWatcher:
         for line in whole.splitlines():
             try:
                 self._enter(str(json.loads(line)["phase"])[:_LONGEST_NAME], "envguard.phase")
+                self._said_at = time.monotonic()
             except (ValueError, KeyError, TypeError, RecursionError):
                 continue
 

@@ -534,3 +534,17 @@ def _is_past_the_job(process: psutil.Process) -> bool:
     )
     is_waiting = not blocked and not caught >> (signal.SIGCHLD - 1) & 1
     return states == [psutil.STATUS_STOPPED] and is_waiting
+
+
+def test_a_search_that_is_behind_does_not_take_back_what_the_program_said(tmp_path: Path) -> None:
+    code = (
+        "import envguard\n"
+        "for process in others(): process.suspend()\n"
+        "print(\"{'loss': 0.5, 'grad_norm': 1.0, 'learning_rate': 1e-05}\", flush=True)\n"
+        "time.sleep(1); envguard.phase('save'); time.sleep(1)\n"
+        "for process in others(): process.resume()\n"
+        "time.sleep(1); sys.exit(7)\n"
+    )
+    assert run_python(tmp_path, code).returncode == 7
+    record = load_record(list_records(tmp_path / ".envguard" / "runs")[0])
+    assert (record.phase, end_of(tmp_path)["phase"]) == ("save", "save")
