@@ -24,6 +24,7 @@ from envguard.crash.guard import reason_of
 from envguard.crash.log import Hit, Log
 from envguard.crash.phases import MARKS
 from envguard.crash.scan import Mark, Scanner
+from envguard.crash.streams import close_all_but, occupy_standard_streams
 from envguard.facts.codec import from_dict, to_dict
 
 if TYPE_CHECKING:
@@ -228,12 +229,8 @@ def _be_alone(channel: socket.socket) -> None:
     """Hold nothing that belongs to the job, and heed no signal that is meant for it."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGUSR2", "SIGPIPE"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nothing, number)
-    kept = channel.fileno()
-    os.closerange(3, kept)
-    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+    close_all_but({channel.fileno()})
+    occupy_standard_streams()
 
 
 class _TooSlowError(Exception):

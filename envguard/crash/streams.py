@@ -7,8 +7,14 @@ import os
 import stat
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _CHUNK = 1 << 16
+_USUAL_HANDLES = 1024
 _MOST_BEHIND = 8 * 2**20
 
 
@@ -79,6 +85,21 @@ def occupy_standard_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free is this one
+
+
+def close_all_but(kept: Collection[int]) -> None:
+    """Give back every handle but some: what a copy of this process inherited.
+
+    The limit may be a thousand million in a container, so the open ones are listed.
+    """
+    try:
+        numbers = [int(path.name) for path in Path("/dev/fd").iterdir()]
+    except (OSError, ValueError):
+        numbers = list(range(_USUAL_HANDLES))
+    for number in numbers:
+        if number not in kept:
+            with contextlib.suppress(OSError):
+                os.close(number)
 
 
 def open_streams(*, is_direct: bool = False) -> list[Stream]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import selectors
 import signal
@@ -14,7 +13,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from envguard.crash.forwarding import FORWARDED, SignalForwarder, hold_signals
 from envguard.crash.starting import NoRoomError, close_ends, start, status_of_refusal
-from envguard.crash.streams import Passing, Stream, catch_up, copy_window, open_streams, read_some
+from envguard.crash.streams import (
+    Passing,
+    Stream,
+    catch_up,
+    close_all_but,
+    copy_window,
+    open_streams,
+    read_some,
+)
 from envguard.crash.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -295,9 +302,7 @@ class _Loop:
 
 def _copy_to_the_end(streams: Sequence[Stream]) -> None:
     kept = {s.reader for s in streams if s.reader is not None} | {s.number for s in streams}
-    bounds = [-1, *sorted(kept), os.sysconf("SC_OPEN_MAX")]
-    for low, high in itertools.pairwise(bounds):
-        os.closerange(low + 1, high)
+    close_all_but(kept)
     for number in FORWARDED:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's choice stays
             signal.signal(number, signal.SIG_DFL)
