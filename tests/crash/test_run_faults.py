@@ -282,20 +282,23 @@ def test_no_process_is_left(shared: Path) -> None:
 # ---------------------------------------------------------------- neighbours and other users
 
 
-def test_a_neighbour_that_does_not_decode(tmp_path: Path) -> None:
+def test_neighbours_that_do_not_decode(tmp_path: Path) -> None:
     run(tmp_path, "sh", "-c", "exit 0")
     place = list_records(tmp_path / ".envguard" / "runs")[0]
+    deep = "[" * 50_000
     with (place / "samples.jsonl.0").open("a") as file:
-        file.write("[" * 50_000 + "\n")
-    for name in ("run.json", "end.json"):
-        kept = (place / name).read_text()
-        for text in ("[" * 50_000, "{", "[]", '{"kind": "run", "command": 5}', kept[:-9]):
-            (place / name).write_text(text)
-            done = run(tmp_path, "sh", "-c", "exit 7")
-            assert done.returncode == 7
-            assert "Traceback" not in done.stderr
-            assert own_lines(done.stderr) == []
-        (place / name).write_text(kept)
+        file.write(f"{deep}\n")
+    assert load_record(place).memory.samples > 0
+    texts = (deep, "{", "[]", '{"kind": "run", "command": 5}', '{"kind": "run", "variables": 5}')
+    for number, text in enumerate(texts):
+        for name in ("run.json", "end.json"):
+            copy = Path(f"{place}-{number}-{name[0]}")
+            shutil.copytree(place, copy)
+            (copy / name).write_text(text)
+    done = run(tmp_path, "sh", "-c", "exit 7")
+    assert done.returncode == 7
+    assert own_lines(done.stderr) == []
+    assert f"changed since run {place.name}, which worked" in done.stderr
 
 
 def test_a_neighbour_that_never_ends(tmp_path: Path) -> None:
