@@ -124,4 +124,4 @@ def _notes_of(record: RunRecord | None) -> tuple[str, ...]:
         return ()
     unfinished = record.end is None
     said = ("the record has no end: envguard run was itself killed, or still runs",) * unfinished
-    return (*said, *changes_since(record.folder.parent, record.folder))
+    return (*said, *record.lost, *changes_since(record.folder.parent, record.folder))

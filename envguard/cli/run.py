@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from envguard.cli.failure import tell
 from envguard.cli.options import DEFAULT_TORCH_INDEX
 from envguard.cli.output import write_text
 from envguard.cli.subject import live_facts
 from envguard.cli.tables import load_matrix
 from envguard.crash.context import interpreter_of
-from envguard.crash.running import RunOutcome, run_command
+from envguard.crash.guard import PROBE, REPORT, TABLES, Guard, write_to_stderr
+from envguard.crash.running import RunOutcome, RunRequest, run_command
+from envguard.crash.starting import CAN_DIE_WITH_PARENT, NoRoomError, with_shell
+from envguard.crash.streams import occupy_standard_streams
 from envguard.errors import EnvguardError, ExitCode, InputError
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
-from envguard.printable import one_line, printable_in_colour
+from envguard.printable import one_line, printable, printable_in_colour
 from envguard.render import Style, render_report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from envguard.matrix.loader import Matrix
 
 # Everything from the first word on belongs to the command that is run.
 CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
@@ -40,13 +46,21 @@ def run(
     direct: Annotated[
         bool, typer.Option("--direct", help="Read nothing of its output: no phases from the log.")
     ] = False,
+    die_with_parent: Annotated[
+        bool,
+        typer.Option(
+            "--die-with-parent", help="Kill the command if I am killed, also by kill -9 (Linux)."
+        ),
+    ] = False,
     probe: Annotated[
         bool, typer.Option("--probe/--no-probe", help="Record machine and environment first.")
     ] = True,
     compare: Annotated[
         bool, typer.Option("--compare", help="Show what changed since the last run that worked.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing of my own.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Say nothing of my own but what was lost.")
+    ] = False,
     matrix_folder: Annotated[
         Path | None, typer.Option("--matrix", help="Folder of tables to use instead.")
     ] = None,
@@ -59,21 +73,23 @@ def run(
         return show_changes(record)
     if not command:
         raise InputError("run: no command is given", hint="envguard run -- python train.py")
+    if die_with_parent and not CAN_DIE_WITH_PARENT:
+        raise InputError("--die-with-parent: only Linux can do that")
+    occupy_standard_streams()
     status = _unstartable(command[0], os.environ.get("PATH"))
     if status is not None:
         return status
-    facts = _facts(command) if probe else Facts()
-    outcome = run_command(
-        command,
-        facts,
-        load_matrix(matrix_folder),
-        root=record,
-        environ=os.environ,
-        is_direct=direct,
-        torch_index=DEFAULT_TORCH_INDEX,
+    guard = Guard()
+    facts = guard.attempt(PROBE, _facts, command) if probe else None
+    matrix = _tables(matrix_folder, guard)
+    request = RunRequest(
+        command, record, os.environ, DEFAULT_TORCH_INDEX, direct, dies_with_us=die_with_parent
     )
-    if not quiet:
-        tell(describe_outcome(outcome), clean=printable_in_colour)
+    try:
+        outcome = run_command(request, facts or Facts(), matrix, guard)
+    except NoRoomError as err:
+        return _run_alone(command, err)
+    _say(outcome, guard, is_quiet=quiet)
     return outcome.ended.status
 
 
@@ -83,7 +99,7 @@ def _unstartable(program: str, path: str | None) -> int | None:
         return None
     is_there = os.sep in program and Path(program).exists()
     what = "cannot be executed" if is_there else "command not found"
-    tell(f"envguard run: {one_line(program)}: {what}\n")
+    _say_line(f"{program}: {what}")
     return 126 if is_there else 127
 
 
@@ -95,13 +111,52 @@ def _facts(command: Sequence[str]) -> Facts:
         return Facts(gaps=(Gap("environment", GapReason.UNREADABLE, "probe", err.message),))
 
 
+def _tables(folder: Path | None, guard: Guard) -> Matrix | None:
+    """The tables; those that the user brought are refused if they are wrong, before the start."""
+    return guard.attempt(TABLES, load_matrix, None) if folder is None else load_matrix(folder)
+
+
+def _run_alone(command: Sequence[str], err: NoRoomError) -> int:
+    """Become the command, where there is no room to run it beside this process."""
+    _say_line(f"the command runs without me, as there is no room for two: {err}")
+    for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores these
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    for words in (list(command), with_shell(command, os.environ)):
+        try:
+            os.execvp(words[0], words)  # noqa: S606 - no shell is what is wanted
+        except OSError as failure:
+            if failure.errno != errno.ENOEXEC:
+                _say_line(f"{words[0]}: {failure.strerror}")
+                return 127 if isinstance(failure, FileNotFoundError) else 126
+    return 126
+
+
+def _say(outcome: RunOutcome, guard: Guard, *, is_quiet: bool) -> None:
+    """The diagnosis or the peaks, and in one line what of envguard's own work was lost."""
+    if outcome.ended.refusal:
+        _say_line(outcome.ended.refusal)
+    elif not is_quiet:
+        with guard.keeping_status():
+            text = guard.attempt(REPORT, describe_outcome, outcome)
+        write_to_stderr(printable_in_colour(text or ""))
+    if guard.line:
+        _say_line(guard.line)
+
+
+def _say_line(text: str) -> None:
+    write_to_stderr(f"envguard run: {' '.join(printable(text).split())}\n")
+
+
 def describe_outcome(outcome: RunOutcome) -> str:
     """The diagnosis of a failure, or the peaks of a success."""
-    place = f"record: {one_line(str(outcome.folder))}"
+    place = f"record: {one_line(str(outcome.folder))}" if outcome.folder else "no record"
     if outcome.report is not None:
-        style = Style(is_coloured=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
+        is_terminal = sys.stderr is not None and sys.stderr.isatty()  # None: it is closed
+        style = Style(is_coloured=is_terminal and not os.environ.get("NO_COLOR"))
         return f"{render_report(outcome.report, 'text', style)}{place}\n"
-    return f"envguard run: ended well after {_time(outcome.seconds)}{_peaks(outcome)}; {place}\n"
+    how = f"ended with status {outcome.ended.status}" if outcome.ended.status else "ended well"
+    text = f"envguard run: {how} after {_time(outcome.seconds)}{_peaks(outcome)}; {place}"
+    return f"{printable(text)}\n"
 
 
 def _time(seconds: float) -> str:

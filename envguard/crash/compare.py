@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Packages whose change explains most, shown before the others.
 _FIRST = ("python", "torch", "deepspeed", "transformers", "accelerate", "peft", "trl", "numpy")
 _MOST = 14
+_MOST_RECORDS = 400  # looked through, from the newest: each takes some milliseconds
 
 
 def last_that_worked(root: Path, run: RunRecord) -> RunRecord | None:
@@ -26,11 +27,10 @@ def last_that_worked(root: Path, run: RunRecord) -> RunRecord | None:
         root: Folder of the records.
         run: The run to compare with; its script, or else its program, names the job.
     """
-    for folder in reversed(list_records(root)):
-        if folder.name >= run.folder.name:
-            continue
+    older = [folder for folder in list_records(root) if folder.name < run.folder.name]
+    for folder in older[: -_MOST_RECORDS - 1 : -1]:
         try:
-            record = load_record(folder)
+            record = load_record(folder, with_samples=False)
         except DocumentError:
             continue
         if record.worked and job_of(record.command) == job_of(run.command):

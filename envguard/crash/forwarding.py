@@ -7,11 +7,24 @@ import os
 import signal
 
 # Passed on to the child's group; SIGTSTP keeps its default so that stopping works.
-_FORWARDED = tuple(
+FORWARDED = tuple(
     getattr(signal, name)
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM")
     if hasattr(signal, name)
 )
+
+
+# Of these, the ones that ask to come to an end; the others are for the job alone.
+ENDING = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
+    if hasattr(signal, name)
+)
+
+
+def hold_signals() -> None:
+    """The job has ended: keep what is meant for it from ending this process in its place."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
 
 
 class SignalForwarder:
@@ -26,7 +39,7 @@ class SignalForwarder:
         for number in (self.reader, self._writer):
             os.set_blocking(number, False)
         self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        for number in _FORWARDED:
+        for number in FORWARDED:
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's choice is the child's too
                 self._before[number] = signal.signal(number, self._forward)
         self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)

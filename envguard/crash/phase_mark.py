@@ -25,7 +25,7 @@ def phase(name: str) -> None:
     line = json.dumps({"t": time.time(), "pid": os.getpid(), "rank": rank, "phase": str(name)[:64]})
     try:
         # One write of a short line to a file opened for appending does not mix with other ranks'.
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(handle, line.encode() + b"\n")
         finally:

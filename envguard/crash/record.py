@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envguard.crash.cgroup import CgroupUse
 from envguard.crash.memory_use import RunMemory, add_gpu_reading, add_sample
+from envguard.crash.private_folder import PrivateFolder, refuse_planted_links
 from envguard.crash.ring import RingFile, ring_parts
 from envguard.crash.sampling import ProcessUse, Sample
 from envguard.errors import DocumentError, InputError
 from envguard.facts.facts import Facts, facts_document, parse_facts_document
-from envguard.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +29,11 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 _OUTPUT_BYTES = 4 * 2**20
 _SAMPLES_BYTES = 2 * 2**20
+_LONGEST_DOCUMENT = 64 * 2**20
 _RUN, _END, _OUTPUT, _SAMPLES = "run.json", "end.json", "output.log", "samples.jsonl"
 PHASES = "phases.jsonl"
+_STAMP, _STAMPED = "%Y%m%d-%H%M%S", re.compile(r"\d{8}-\d{6}-")
+_LARGEST_STEP = timedelta(days=3650)  # a name from further ahead was not made by a clock
 
 
 class RunWriter:
@@ -37,16 +43,19 @@ class RunWriter:
         folder: Of this run; made here.
 
     Raises:
+        FileExistsError: The folder is there.
         InputError: The folder cannot be made or written.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
-            folder.mkdir(parents=True)
-            self._output = RingFile(folder, _OUTPUT, _OUTPUT_BYTES)
-            self._samples = RingFile(folder, _SAMPLES, _SAMPLES_BYTES)
-            (folder / PHASES).touch()
+            self._files = PrivateFolder(folder)
+            self._output = RingFile(self._files, _OUTPUT, _OUTPUT_BYTES)
+            self._samples = RingFile(self._files, _SAMPLES, _SAMPLES_BYTES)
+            os.close(self._files.open(PHASES, os.O_WRONLY))
+        except FileExistsError:
+            raise
         except OSError as err:
             raise InputError(f"{folder}: cannot be written: {err.strerror or err}") from err
 
@@ -63,12 +72,17 @@ class RunWriter:
             "variables": dict(context.variables),
             "facts": facts_document(context.facts),
         }
-        write_atomically(self.folder / _RUN, json.dumps(document, indent=1))
-        for item in context.files:
-            if item.text is not None:
-                (self.folder / "files").mkdir(exist_ok=True)
-                kept = self.folder / "files" / f"{item.sha256[:12]}-{Path(item.path).name}"
-                write_atomically(kept, item.text)
+        self._files.write(_RUN, json.dumps(document, indent=1))
+        texts = {
+            f"{item.sha256[:12]}-{Path(item.path).name}": item.text
+            for item in context.files
+            if item.text is not None
+        }
+        if texts:
+            kept = PrivateFolder(self.folder / "files")
+            for name, text in texts.items():
+                kept.write(name, text)
+            kept.close()
 
     def output(self, data: bytes) -> None:
         """Keep what the run printed: its beginning and its end."""
@@ -91,9 +105,10 @@ class RunWriter:
     def end(self, document: Mapping[str, Any]) -> None:
         """Write how it ended."""
         body = {"schema_version": SCHEMA_VERSION, "kind": "run-end", **document}
-        write_atomically(self.folder / _END, json.dumps(body, indent=1))
+        self._files.write(_END, json.dumps(body, indent=1))
         self._output.close()
         self._samples.close()
+        self._files.close()
 
 
 def vars_of(item: Any) -> dict[str, Any]:
@@ -168,6 +183,14 @@ class RunRecord:
     end: Mapping[str, Any] | None = None
 
     @property
+    def lost(self) -> tuple[str, ...]:
+        """What of envguard's own work failed during the run, in words."""
+        said = self.end.get("lost") if self.end else None
+        return (
+            tuple(f"{part}: {why}" for part, why in said.items()) if isinstance(said, dict) else ()
+        )
+
+    @property
     def worked(self) -> bool:
         """Whether it ended with status 0."""
         return self.end is not None and self.end.get("status") == 0
@@ -179,22 +202,36 @@ class RunRecord:
 
 
 def is_record(path: Path) -> bool:
-    """Whether a folder is the record of a run."""
-    return (path / _RUN).is_file()
+    """Whether a folder is the record of a run that may be read."""
+    try:
+        return (path / _RUN).is_file()
+    except OSError:  # another user's
+        return False
 
 
-def load_record(folder: Path) -> RunRecord:
+def load_record(folder: Path, *, with_samples: bool = True) -> RunRecord:
     """Read a record, also one whose writer was killed.
+
+    Args:
+        folder: Of the run.
+        with_samples: Read how its memory went as well.
 
     Raises:
         DocumentError: The folder holds no record, or ``run.json`` is none.
     """
+    try:
+        return _read_record(folder, with_samples=with_samples)
+    except (OSError, TypeError, ValueError, KeyError, AttributeError, RecursionError) as err:
+        raise DocumentError(f"{folder}: is not a record of a run: {err}") from err
+
+
+def _read_record(folder: Path, *, with_samples: bool) -> RunRecord:
     where = str(folder / _RUN)
     document = _load(folder / _RUN)
     if not isinstance(document, dict) or document.get("kind") != "run":
         raise DocumentError(f"{where}: not the record of a run")
     end = _load(folder / _END) if (folder / _END).is_file() else None
-    memory, phase, origin = _fold(folder)
+    memory, phase, origin = _fold(folder) if with_samples else (RunMemory(), "", "")
     files = document.get("config_files", [])
     return RunRecord(
         folder,
@@ -212,18 +249,24 @@ def load_record(folder: Path) -> RunRecord:
 
 def _load(path: Path) -> object:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as err:
+        with path.open("rb") as file:
+            raw = file.read(_LONGEST_DOCUMENT + 1)
+        if len(raw) > _LONGEST_DOCUMENT:
+            raise DocumentError(f"{path}: is larger than {_LONGEST_DOCUMENT >> 20} MiB")
+        return json.loads(raw)
+    except (OSError, ValueError, RecursionError) as err:
         raise DocumentError(f"{path}: cannot be read: {err}") from err
 
 
 def _lines(folder: Path) -> Iterator[Mapping[str, Any]]:
     """The lines of the samples; a last one that was cut is left out."""
     for part in ring_parts(folder, _SAMPLES):
-        for raw in part.read_bytes().splitlines():
+        with part.open("rb") as file:
+            data = file.read(2 * _SAMPLES_BYTES)
+        for raw in data.splitlines():
             try:
                 line = json.loads(raw)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(line, dict):
                 yield line
@@ -246,12 +289,44 @@ def _fold(folder: Path) -> tuple[RunMemory, str, str]:
 
 def list_records(root: Path) -> tuple[Path, ...]:
     """The records below a folder, the oldest first."""
-    if not root.is_dir():
+    try:
+        return tuple(sorted(path for path in root.iterdir() if is_record(path)))
+    except OSError:
         return ()
-    return tuple(sorted(path for path in root.iterdir() if is_record(path)))
 
 
-def new_run_id() -> str:
-    """A name that sorts by time and that two runs of one second do not share."""
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    return f"{stamp}-{os.getpid()}"
+def open_record(root: Path) -> RunWriter:
+    """Begin the record of a run that starts now.
+
+    Args:
+        root: Folder of the records; made where it is missing.
+
+    Raises:
+        InputError: It cannot be written, or is a link that another user put there.
+    """
+    refuse_planted_links(root)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        stamp, number = _next_stamp(root), os.getpid()
+        # Nodes, or containers, that share the folder may agree in second and process number.
+        for name in (f"{stamp}-{number}", *(f"{stamp}-{number}-{n}" for n in range(1, 100))):
+            with contextlib.suppress(FileExistsError):
+                return RunWriter(root / name)
+    except OSError as err:
+        raise InputError(f"{root}: cannot be written: {err.strerror or err}") from err
+    raise InputError(f"{root}: holds 100 runs of this second already")
+
+
+def _next_stamp(root: Path) -> str:
+    """The time as names of records begin with it: later than all that are there.
+
+    Runs are told apart by the order of their names, so a clock that was set back must not put a
+    new run before an old one.
+    """
+    now = datetime.now(UTC).replace(microsecond=0)
+    stamps = [path.name[:15] for path in root.iterdir() if _STAMPED.match(path.name)]
+    with contextlib.suppress(ValueError):
+        last = datetime.strptime(max(stamps), _STAMP).replace(tzinfo=UTC)
+        if now <= last < now + _LARGEST_STEP:
+            now = last + timedelta(seconds=1)
+    return now.strftime(_STAMP)

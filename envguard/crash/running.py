@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,22 +12,26 @@ from typing import TYPE_CHECKING
 from envguard.crash.case import Circumstances
 from envguard.crash.checkpoint import checkpoint_note
 from envguard.crash.compare import compare_runs, last_that_worked, shorten
-from envguard.crash.context import gather_context
 from envguard.crash.diagnose import diagnose
+from envguard.crash.guard import CHECKPOINT, DIAGNOSIS, NEIGHBOURS, SEARCH, Guard
 from envguard.crash.memory_use import RunMemory
+from envguard.crash.output_search import OutputSearch
 from envguard.crash.phase_mark import VARIABLE
 from envguard.crash.phases import Phase
-from envguard.crash.record import PHASES, RunWriter, load_record, new_run_id
-from envguard.crash.scan import PHASE
+from envguard.crash.record import RunRecord, load_record
+from envguard.crash.scan import PHASE, marks_of
+from envguard.crash.sink import RecordSink
+from envguard.crash.starting import NoRoomError
 from envguard.crash.supervise import Ended, supervise
 from envguard.crash.watching import RunWatcher
 from envguard.facts.report import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from envguard.facts.facts import Facts
     from envguard.matrix.loader import Matrix
+
+# What is left to search when the run has ended takes as long as that at most, and a little more.
+_PATIENCE_S, _PATIENCE_AFTER_SUCCESS_S = 8.0, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,75 +40,126 @@ class RunOutcome:
 
     Args:
         ended: How the command ended.
-        folder: Its record.
+        folder: Its record; None where there is none.
         seconds: How long it took.
         memory: Its memory.
-        report: The diagnosis; None when it ended well.
+        report: The diagnosis; None when it ended well, or could not be made.
     """
 
     ended: Ended
-    folder: Path
+    folder: Path | None
     seconds: float
     memory: RunMemory
     report: Report | None
 
 
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What is to be run, and how.
+
+    Args:
+        command: Program and arguments.
+        root: Folder of the records.
+        environ: Environment of the command.
+        torch_index: Template of the PyTorch index, for what the diagnosis recommends.
+        is_direct: Read nothing of its output.
+        dies_with_us: Have the kernel kill the command when this process dies.
+    """
+
+    command: Sequence[str]
+    root: Path
+    environ: Mapping[str, str]
+    torch_index: str
+    is_direct: bool = False
+    dies_with_us: bool = False
+
+
 def run_command(
-    command: Sequence[str],
-    facts: Facts,
-    matrix: Matrix,
-    *,
-    root: Path,
-    environ: Mapping[str, str],
-    is_direct: bool = False,
-    torch_index: str,
+    request: RunRequest, facts: Facts, matrix: Matrix | None, guard: Guard
 ) -> RunOutcome:
     """Run a command under supervision, keep a record, and diagnose a failure.
 
     Args:
-        command: Program and arguments.
+        request: What to run.
         facts: Machine and environment before the start.
-        matrix: The tables.
-        root: Folder of the records.
-        environ: Environment of the command.
-        is_direct: Read nothing of its output.
-        torch_index: Template of the PyTorch index, for what the diagnosis recommends.
+        matrix: The tables; None where they cannot be read.
+        guard: Remembers what of all this failed; nothing of it keeps the command from running.
 
     Raises:
-        InputError: The record cannot be written.
+        NoRoomError: There is no room to run it beside this process.
     """
-    writer = RunWriter(root / new_run_id())
-    writer.begin(gather_context(command, environ, facts, Path.cwd()))
-    watcher = RunWatcher(writer, matrix.signals)
+    record = RecordSink(request.root, guard)
+    record.begin(request.command, request.environ, facts, _cwd())
+    watcher = RunWatcher(record, _search(matrix, guard, request), guard)
     begun = time.monotonic()
-    variables = {**environ, VARIABLE: str((writer.folder / PHASES).resolve())}
-    ended = supervise(command, watcher, environ=variables, is_direct=is_direct)
-    seconds = time.monotonic() - begun
-    watcher.finish()
-    report = None
-    if ended.status:
-        report = diagnose(
-            watcher.scanner.finish("output"),
-            facts,
-            matrix,
-            Circumstances(
-                ended.returncode,
-                watcher.phase,
-                watcher.phase_origin,
-                watcher.memory,
-                tuple(command),
-            ),
-            notes=(*_checkpoint(watcher, matrix), *changes_since(root, writer.folder)),
-            torch_index=torch_index,
+    try:
+        ended = supervise(
+            request.command,
+            watcher,
+            environ=_variables(request, record),
+            is_direct=request.is_direct,
+            dies_with_us=request.dies_with_us,
         )
-    writer.end(_end_document(ended, seconds, watcher, report))
-    return RunOutcome(ended, writer.folder, seconds, watcher.memory, report)
+    except NoRoomError:
+        watcher.give_up()
+        raise
+    seconds = time.monotonic() - begun
+    with guard.keeping_status():
+        watcher.finish(_PATIENCE_S if ended.status else _PATIENCE_AFTER_SUCCESS_S)
+        report = None
+        if ended.status and not ended.refusal and matrix is not None:
+            report = guard.attempt(
+                DIAGNOSIS, _diagnose, request, ended, facts, matrix, watcher, record, guard
+            )
+        record.end(_end_document(ended, seconds, watcher, report, guard))
+    return RunOutcome(ended, record.folder, seconds, watcher.memory, report)
+
+
+def _cwd() -> Path | None:
+    """Where the command starts; None where that folder was removed."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
+def _search(matrix: Matrix | None, guard: Guard, request: RunRequest) -> OutputSearch | None:
+    if matrix is None or request.is_direct or not hasattr(os, "fork"):
+        return None
+    return guard.attempt(SEARCH, OutputSearch, marks_of(matrix.signals))
+
+
+def _variables(request: RunRequest, record: RecordSink) -> dict[str, str]:
+    place = record.phase_file
+    return {**request.environ, **({VARIABLE: str(place)} if place else {})}
+
+
+def _diagnose(
+    request: RunRequest,
+    ended: Ended,
+    facts: Facts,
+    matrix: Matrix,
+    watcher: RunWatcher,
+    record: RecordSink,
+    guard: Guard,
+) -> Report:
+    known = Circumstances(
+        ended.returncode,
+        watcher.phase,
+        watcher.phase_origin,
+        watcher.memory,
+        tuple(request.command),
+    )
+    checkpoint = guard.attempt(CHECKPOINT, _checkpoint, watcher, matrix) or ()
+    changes = guard.attempt(NEIGHBOURS, compare_with_earlier, request.root, record.in_memory())
+    notes = (*checkpoint, *(changes or ()))
+    return diagnose(watcher.log, facts, matrix, known, notes=notes, torch_index=request.torch_index)
 
 
 def _checkpoint(watcher: RunWatcher, matrix: Matrix) -> tuple[str, ...]:
     if watcher.phase is not Phase.SAVE:
         return ()
-    hit = watcher.scanner.latest([f"{PHASE}save"])
+    hit = watcher.log.last(f"{PHASE}save")
     return checkpoint_note([hit] if hit else [], Path.cwd(), matrix.signals)
 
 
@@ -117,7 +174,11 @@ def changes_since(root: Path, folder: Path, *, is_whole: bool = False) -> tuple[
     Returns:
         One remark for each change; empty when no run of this job worked before.
     """
-    run = load_record(folder)
+    return compare_with_earlier(root, load_record(folder), is_whole=is_whole)
+
+
+def compare_with_earlier(root: Path, run: RunRecord, *, is_whole: bool = False) -> tuple[str, ...]:
+    """Like :func:`changes_since`, for a run that is in memory."""
     worked = last_that_worked(root, run)
     if worked is None:
         return ()
@@ -131,7 +192,7 @@ def changes_since(root: Path, folder: Path, *, is_whole: bool = False) -> tuple[
 
 
 def _end_document(
-    ended: Ended, seconds: float, watcher: RunWatcher, report: Report | None
+    ended: Ended, seconds: float, watcher: RunWatcher, report: Report | None, guard: Guard
 ) -> dict[str, object]:
     memory = watcher.memory
     return {
@@ -152,6 +213,8 @@ def _end_document(
                 for use in memory.workers()
             ],
         },
-        "verdict": report.verdict.value if report else "ok",
+        "verdict": report.verdict.value if report else ("unknown" if ended.status else "ok"),
         "root_cause": report.root_cause if report else None,
+        "unsearched_bytes": watcher.unsearched_bytes,
+        "lost": dict(guard.lost),
     }

@@ -120,7 +120,7 @@ class Sampler:
         try:
             root = psutil.Process(self._pid)
             tree = [root, *root.children(recursive=True)]
-        except psutil.Error:
+        except (psutil.Error, OSError):  # gone, or no handle is free now
             return
         for process in tree:
             known = self._known.get(process.pid)

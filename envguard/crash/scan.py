@@ -119,10 +119,20 @@ class Scanner:
         """
         self._search(block)
         self._tasks.feed(block, self._line)
+        self.pass_block(block, is_closed=is_closed)
+
+    def pass_block(self, block: bytes, *, is_closed: bool) -> None:
+        """Take a block without searching it: it counts, and its end is remembered."""
         self._size += len(block)
         self._remember_tail(block)
         self._line += block.count(b"\n")
         self._is_closed = is_closed
+
+    def pass_lines(self, lines: int) -> None:
+        """Count lines that nobody has seen; what came before them is not the end of the log."""
+        self._line += lines
+        self._tail_line = self._line
+        self._tail = b""
 
     def start_file(self, name: str) -> None:
         """Begin another file: its lines are numbered from 1 and carry its name."""

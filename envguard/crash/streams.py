@@ -7,8 +7,15 @@ import os
 import stat
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _CHUNK = 1 << 16
+_USUAL_HANDLES = 1024
+_MOST_BEHIND = 8 * 2**20
 
 
 class Passing(Enum):
@@ -66,6 +73,33 @@ def choose_passing(number: int) -> Passing:
     if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
         return Passing.PIPE
     return Passing.TERMINAL if os.isatty(number) else Passing.DIRECT
+
+
+def occupy_standard_streams() -> None:
+    """Put nothing where a standard stream is closed, so that no file of ours gets its number.
+
+    A child does not inherit what is put there: for it the stream is closed as it was.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free is this one
+
+
+def close_all_but(kept: Collection[int]) -> None:
+    """Give back every handle but some: what a copy of this process inherited.
+
+    The limit may be a thousand million in a container, so the open ones are listed.
+    """
+    try:
+        numbers = [int(path.name) for path in Path("/dev/fd").iterdir()]
+    except (OSError, ValueError):
+        numbers = list(range(_USUAL_HANDLES))
+    for number in numbers:
+        if number not in kept:
+            with contextlib.suppress(OSError):
+                os.close(number)
 
 
 def open_streams(*, is_direct: bool = False) -> list[Stream]:
@@ -146,6 +180,27 @@ def _is_same_file(first: int, second: int) -> bool:
     except OSError:
         return False
     return (one.st_dev, one.st_ino) == (two.st_dev, two.st_ino)
+
+
+def catch_up(stream: Stream) -> int:
+    """Keep up with a file that is followed: leave out what grew faster than it can be read.
+
+    Returns:
+        Bytes that were left out; a file that was cut short is read from its start.
+    """
+    if stream.reader is None:
+        return 0
+    try:
+        size = os.fstat(stream.reader).st_size
+        place = os.lseek(stream.reader, 0, os.SEEK_CUR)
+        behind = size - place - _MOST_BEHIND
+        if place > size:
+            os.lseek(stream.reader, 0, os.SEEK_SET)
+        elif behind > 0:
+            os.lseek(stream.reader, behind, os.SEEK_CUR)
+    except OSError:
+        return 0
+    return max(0, behind)
 
 
 def read_some(stream: Stream) -> bytes:

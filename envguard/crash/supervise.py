@@ -11,8 +11,17 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from envguard.crash.forwarding import SignalForwarder
-from envguard.crash.streams import Passing, Stream, copy_window, open_streams, read_some
+from envguard.crash.forwarding import FORWARDED, SignalForwarder, hold_signals
+from envguard.crash.starting import NoRoomError, close_ends, start, status_of_refusal
+from envguard.crash.streams import (
+    Passing,
+    Stream,
+    catch_up,
+    close_all_but,
+    copy_window,
+    open_streams,
+    read_some,
+)
 from envguard.crash.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -20,6 +29,8 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.25
 _DRAIN_S = 1.0
+_MOST_READS = 200
+_COPIED = (Passing.PIPE, Passing.TERMINAL)
 _SHORT, _GATHER_S = 4096, 0.01
 
 
@@ -36,6 +47,9 @@ class Watcher(Protocol):
             Whether a tick is wanted at once.
         """
 
+    def left_out(self, size: int) -> None:
+        """So many bytes of output came faster than they could be read."""
+
     def poll(self) -> bool:
         """A cheap look, several times a second; whether a tick is wanted at once."""
 
@@ -50,10 +64,12 @@ class Ended:
     Args:
         returncode: As subprocess gives it: negative for a signal.
         status: What a shell would show: 128+n for a signal.
+        refusal: Why the system did not start it; empty when it ran.
     """
 
     returncode: int
     status: int
+    refusal: str = ""
 
 
 def supervise(
@@ -62,6 +78,7 @@ def supervise(
     *,
     environ: Mapping[str, str],
     is_direct: bool = False,
+    dies_with_us: bool = False,
 ) -> Ended:
     """Run a command to its end.
 
@@ -70,29 +87,40 @@ def supervise(
         watcher: Is told what happens.
         environ: Environment of the command.
         is_direct: Give the child the very streams and read nothing.
+        dies_with_us: Have the kernel kill the child when this process dies.
 
     Returns:
         How it ended; status 127 when there is no such program and 126 when it cannot be run, as
-        a shell gives.
+        a shell gives. Signals for the job are held then, until
+        :meth:`envguard.crash.guard.Guard.keeping_status` heeds them.
+
+    Raises:
+        NoRoomError: The command was not started, and may be where nothing is set up around it.
     """
     if os.name == "nt":
         return _supervise_plainly(command, watcher, environ)
-    streams = open_streams(is_direct=is_direct)
     terminal = Terminal()
-    with SignalForwarder() as signals:
+    with contextlib.ExitStack() as stack:
         try:
-            child = _start(command, streams, environ)
-        except FileNotFoundError:
-            return Ended(127, 127)
-        except OSError:
-            return Ended(126, 126)
+            streams = open_streams(is_direct=is_direct)
+            stack.callback(_close_readers, streams)
+            signals = stack.enter_context(SignalForwarder())
+            selector = stack.enter_context(selectors.DefaultSelector())
+        except OSError as err:
+            raise NoRoomError(err.strerror or str(err)) from err
+        try:
+            child = start(command, streams, environ, dies_with_us=dies_with_us)
+        except OSError as err:
+            status = status_of_refusal(err)
+            return Ended(status, status, err.strerror or str(err))
         finally:
-            _close_ends(streams)
+            close_ends(streams)
         signals.group = child.pid
         terminal.lend(child.pid)
         watcher.started(child.pid)
         try:
-            code = _Loop(child.pid, streams, watcher, signals, terminal).run()
+            code = _Loop(child.pid, streams, watcher, signals, terminal, selector).run()
+            hold_signals()
         finally:
             terminal.take_back()
     child.returncode = code  # it was waited for here
@@ -116,23 +144,14 @@ def _supervise_plainly(
             return Ended(code, code)
 
 
-def _start(
-    command: Sequence[str], streams: Sequence[Stream], environ: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
-    out, err = streams
-    return subprocess.Popen(
-        list(command),
-        stdout=None if out.child == 1 else out.child,
-        stderr=None if err.child == 2 else err.child,
-        env=dict(environ),
-        process_group=0,
-        restore_signals=True,
-    )
-
-
-def _close_ends(streams: Sequence[Stream]) -> None:
-    for number in {s.child for s in streams if s.child > 2}:
-        os.close(number)
+def _close_readers(streams: Sequence[Stream]) -> None:
+    """Give the handles back, so that there are some for the diagnosis."""
+    for stream in streams:
+        if stream.reader is not None:
+            with contextlib.suppress(OSError):
+                os.close(stream.reader)
+            stream.reader = None
+            stream.is_open = False
 
 
 class _Loop:
@@ -145,6 +164,7 @@ class _Loop:
         watcher: Watcher,
         signals: SignalForwarder,
         terminal: Terminal,
+        selector: selectors.BaseSelector,
     ) -> None:
         self._pid = pid
         self._streams = streams
@@ -154,7 +174,7 @@ class _Loop:
         self._code: int | None = None
         self._is_due = False
         self._copied_at = 0.0
-        self._selector = selectors.DefaultSelector()
+        self._selector = selector
         self._selector.register(signals.reader, selectors.EVENT_READ)
         for stream in streams:
             if stream.reader is not None and stream.passing is not Passing.TAIL:
@@ -174,7 +194,7 @@ class _Loop:
                 self._resize()
                 next_tick = time.monotonic() + self._watcher.tick()
         self._drain()
-        self._selector.close()
+        self._leave_copier()
         return self._code
 
     def _turn(self, wait: float) -> bool:
@@ -207,6 +227,7 @@ class _Loop:
             # Nobody reads us any more: let the child find that out as it would without us.
             self._selector.unregister(stream.reader or 0)
             os.close(stream.reader or 0)
+            stream.reader = None
             stream.is_open = False
         self._show(stream, data)
         self._breathe(len(data))
@@ -226,7 +247,16 @@ class _Loop:
 
     def _follow(self) -> None:
         for stream in self._streams:
-            while stream.passing is Passing.TAIL and (data := read_some(stream)):
+            if stream.passing is not Passing.TAIL:
+                continue
+            left_out = catch_up(stream)
+            if left_out:
+                stream.carry = b""
+                self._watcher.left_out(left_out)
+            # No more at a time than that: the file may grow as fast as it is read.
+            for _ in range(_MOST_READS):
+                if not (data := read_some(stream)):
+                    break
                 self._show(stream, data)
 
     def _resize(self) -> None:
@@ -248,6 +278,44 @@ class _Loop:
             if stream.carry:
                 self._watcher.output(stream.number, b"", stream.carry + b"\n")
                 stream.carry = b""
+
+    def _leave_copier(self) -> None:
+        """What processes that the command left behind still print goes on to where it went.
+
+        Without envguard they would hold the very streams. A copy of this process passes on what
+        they write until they are gone, while this one ends as the command did.
+        """
+        left = [s for s in self._streams if s.is_open and s.passing in _COPIED]
+        if not left:
+            return
+        try:
+            pid = os.fork()
+        except OSError:  # no process is left: they find their reader gone
+            return
+        if pid:
+            return
+        try:
+            _copy_to_the_end(left)
+        finally:
+            os._exit(0)  # the copy runs nothing of this program's end
+
+
+def _copy_to_the_end(streams: Sequence[Stream]) -> None:
+    kept = {s.reader for s in streams if s.reader is not None} | {s.number for s in streams}
+    close_all_but(kept)
+    for number in FORWARDED:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's choice stays
+            signal.signal(number, signal.SIG_DFL)
+    with selectors.SelectSelector() as selector:
+        for stream in streams:
+            selector.register(stream.reader or 0, selectors.EVENT_READ, stream)
+        while selector.get_map():
+            for key, _ in selector.select():
+                data = read_some(key.data)
+                if not key.data.is_open or not _write_all(key.data.number, data):
+                    selector.unregister(key.fd)
+                    os.close(key.fd)
+                    os.close(key.data.number)
 
 
 def _write_all(number: int, data: bytes) -> bool:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envguard.crash.private_folder import PrivateFolder
 from envguard.crash.ring import RingFile, ring_parts
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def test_beginning_and_end_are_kept_within_the_limit(tmp_path: Path) -> None:
-    ring = RingFile(tmp_path, "log", 100)
+    ring = RingFile(PrivateFolder(tmp_path, is_new=False), "log", 100)
     for number in range(1000):
         ring.write_line(f"line {number}")
     ring.close()
@@ -24,7 +25,7 @@ def test_beginning_and_end_are_kept_within_the_limit(tmp_path: Path) -> None:
 
 
 def test_lines_stay_whole(tmp_path: Path) -> None:
-    ring = RingFile(tmp_path, "log", 64)
+    ring = RingFile(PrivateFolder(tmp_path, is_new=False), "log", 64)
     for number in range(50):
         ring.write_line(f"{number:>20}")
     ring.close()
@@ -35,7 +36,7 @@ def test_lines_stay_whole(tmp_path: Path) -> None:
 @given(pieces=st.lists(st.binary(max_size=40), max_size=12))
 def test_what_fits_is_kept_as_it_was(tmp_path_factory: object, pieces: list[bytes]) -> None:
     folder = tmp_path_factory.mktemp("ring")  # type: ignore[attr-defined]  # pytest's factory
-    ring = RingFile(folder, "log", 600)
+    ring = RingFile(PrivateFolder(folder, is_new=False), "log", 600)
     for piece in pieces:
         ring.write(piece)
     ring.close()
