@@ -13,6 +13,7 @@ import typer
 from envguard import __version__
 from envguard.cli.output import write_text
 from envguard.errors import EnvguardError, ExitCode
+from envguard.redaction import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,8 @@ def report_error(arguments: Sequence[str], message: str, hint: str, code: ExitCo
     Returns:
         The exit code.
     """
-    message, hint = _shown(message), _shown(hint)
+    is_redacted = "--redact" in _own(arguments)
+    message, hint = (_shown(text, is_redacted=is_redacted) for text in (message, hint))
     if "--nagios" in _own(arguments):
         with contextlib.suppress(EnvguardError):
             write_text(f"ENVGUARD UNKNOWN - {' '.join(message.replace('|', '/').split())}", None)
@@ -59,7 +61,7 @@ def report_crash(arguments: Sequence[str], err: Exception) -> int:
     if os.environ.get("ENVGUARD_TRACEBACK"):
         import traceback
 
-        traceback.print_exc()
+        say(clean_text(traceback.format_exc()))
     message = f"envguard itself failed: {type(err).__name__}: {err}"
     hint = "this is a defect; set ENVGUARD_TRACEBACK=1 and report what it prints"
     return report_error(arguments, message, hint, ExitCode.ENVGUARD_FAILED)
@@ -82,9 +84,14 @@ def _own(arguments: Sequence[str]) -> list[str]:
     return list(itertools.takewhile(lambda word: word != "--", arguments))
 
 
-def _shown(text: str) -> str:
+def _shown(text: str, *, is_redacted: bool) -> str:
     from envguard.render.words import printable
 
+    text = clean_text(text)
+    if is_redacted:
+        from envguard.render.redact import redact_text
+
+        text = redact_text(text)
     return "\n".join(_clipped(line) for line in printable(text).splitlines())
 
 

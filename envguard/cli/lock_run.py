@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import typer
-
 from envguard.cli.lock_output import write_outputs
+from envguard.cli.output import talk, write_text
 from envguard.cli.progress import waiting
 from envguard.cli.signals import ending_on_signals
 from envguard.errors import ExitCode
@@ -75,7 +74,7 @@ class Means:
     def say(self, text: str) -> None:
         """Say a line on standard error, unless that is not wanted."""
         if not self.is_quiet:
-            typer.echo(f"envguard: {text}", err=True)
+            talk(f"envguard: {text}")
 
 
 def _open_web(environ: Mapping[str, str], *, is_offline: bool) -> Web:
@@ -158,15 +157,15 @@ def explain_lock(
     try:
         locks = _plan(requests, means)
     except NoCandidateError as err:
-        typer.echo("\n".join(ladder_lines((), err.failed)))
+        write_text("\n".join(ladder_lines((), err.failed)), None)
         raise
     for name, plan in locks.named:
         if name:
-            typer.echo(f"{name}:")
+            write_text(f"{name}:", None)
         lines = ladder_lines(
             plan.ladder.candidates, plan.ladder.rejected, chosen=plan, web=means.releases.web
         )
-        typer.echo("\n".join(lines))
+        write_text("\n".join(lines), None)
     paths = write_outputs(locks, outputs, style) if is_written else ()
     if paths:
         _sum_up(locks, paths, means)
@@ -181,7 +180,7 @@ def check_lock(requests: Requests, means: Means, previous: PreviousLock) -> Exit
     locks = _plan(requests, means)
     lines = differences(previous.document, pylock_document(locks))
     for line in lines:
-        typer.echo(line)
+        write_text(line, None)
     if lines:
         means.say(f"{previous.path} is no longer what the request and the machines give")
         return ExitCode.DOES_NOT_FIT

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from envguard.errors import InputError
+from envguard.redaction import clean_text, clean_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,7 @@ def emit_report(report: Report, options: OutputOptions) -> int:
     if options.nagios:
         from envguard.render.nagios import render_nagios
 
-        line, code = render_nagios(report)
+        line, code = render_nagios(clean_value(report))
         write_text(line, options.output)
         return code
     style = Style(
@@ -60,14 +61,21 @@ def wants_colour(*, no_color: bool) -> bool:
     return is_terminal and not (no_color or os.environ.get("NO_COLOR"))
 
 
-def write_text(text: str, path: Path | None) -> None:
+def write_text(text: str, path: Path | None, *, is_clean: bool = False) -> None:
     """Write to stdout, or to a file in one step so that nothing half-written stays.
 
     A reader of stdout who has gone away (``| head``) is no error: the exit code is the answer.
 
+    Args:
+        text: Whole content.
+        path: Of the file; None for stdout.
+        is_clean: It holds no secret: a lock, whose addresses are fetched from. All other text
+            passes the last net here.
+
     Raises:
         InputError: The file, or stdout, cannot be written.
     """
+    text = text if is_clean else clean_text(text)
     whole = text if text.endswith("\n") else f"{text}\n"
     if path is None:
         _print(whole)
@@ -78,6 +86,16 @@ def write_text(text: str, path: Path | None) -> None:
         write_atomically(path, _encodable(whole, "utf-8"))
     except OSError as err:
         raise InputError(f"{path}: cannot be written: {_reason(err)}") from err
+
+
+def talk(text: str, *, is_ended: bool = False) -> None:
+    """Say something on standard error, which shows no secret either.
+
+    Args:
+        text: What is said.
+        is_ended: It brings the end of its last line.
+    """
+    typer.echo(clean_text(text), err=True, nl=not is_ended)
 
 
 def drop_stdout() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from envguard.cli.options import DEFAULT_TORCH_INDEX
+from envguard.cli.output import talk, write_text
 from envguard.cli.subject import live_facts
 from envguard.cli.tables import load_matrix
 from envguard.crash.context import interpreter_of
@@ -70,7 +71,7 @@ def run(
         torch_index=DEFAULT_TORCH_INDEX,
     )
     if not quiet:
-        typer.echo(describe_outcome(outcome), err=True, nl=False)
+        talk(describe_outcome(outcome), is_ended=True)
     return outcome.ended.status
 
 
@@ -80,7 +81,7 @@ def _unstartable(program: str, path: str | None) -> int | None:
         return None
     is_there = os.sep in program and Path(program).exists()
     what = "cannot be executed" if is_there else "command not found"
-    typer.echo(f"envguard run: {program}: {what}", err=True)
+    talk(f"envguard run: {program}: {what}")
     return 126 if is_there else 127
 
 
@@ -133,5 +134,5 @@ def show_changes(root: Path) -> int:
     changes = changes_since(root, records[-1], is_whole=True)
     nothing = f"no run of this job before {records[-1].name} worked: nothing to compare with"
     for line in changes or (nothing,):
-        typer.echo(line)
+        write_text(line, None)
     return ExitCode.FITS

@@ -72,7 +72,8 @@ def run_command(
         InputError: The record cannot be written.
     """
     writer = RunWriter(root / new_run_id())
-    writer.begin(gather_context(command, environ, facts, Path.cwd()))
+    context = gather_context(command, environ, facts, Path.cwd())
+    writer.begin(context)
     watcher = RunWatcher(writer, matrix.signals)
     begun = time.monotonic()
     variables = {**environ, VARIABLE: str((writer.folder / PHASES).resolve())}
@@ -90,7 +91,7 @@ def run_command(
                 watcher.phase,
                 watcher.phase_origin,
                 watcher.memory,
-                tuple(command),
+                context.command,
             ),
             notes=(*_checkpoint(watcher, matrix), *changes_since(root, writer.folder)),
             torch_index=torch_index,
