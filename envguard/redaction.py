@@ -31,7 +31,7 @@ def _words(text: str) -> frozenset[str]:
 _SECRET_PARTS = _words(
     "token secret secrets password passwords passwd passphrase passwort pwd pw credential "
     "credentials cred creds apikey apikeys apitoken authtoken accesstoken accesskey "
-    "secretkey privatekey authorization signature sig cookie cookies jwt bearer hftoken "
+    "secretkey privatekey authorization cookie cookies jwt bearer hftoken "
     "hubtoken"
 )
 _ALWAYS = _words("password passwords passwd passphrase passwort pwd pw secret pass")
@@ -137,7 +137,7 @@ def clean_text(text: str) -> str:
 @cache
 def _bare_user() -> re.Pattern[str]:
     """``user:password@host`` of an address without a scheme."""
-    return re.compile(r"(?<![\w/:.+-])([\w.+-]+:)(?!\*)[^\s@/:\"'<>\\]+@(?=\w)(?!sha\d)")
+    return re.compile(r"(?<![\w/:.+-])([\w.+-]+:)(?!\*)[^\s@/:\"'<>\\]+@(?=[A-Za-z])(?!sha\d)")
 
 
 @cache
@@ -315,8 +315,10 @@ def _clean_address(rest: str) -> str:
 _USER = re.compile(r"\A[^/\s]*@")
 # Longer than a label of a host: a token whose end was cut off.
 _LONGEST_LABEL = 63
-# Channels of private conda servers carry their token in the path.
-_CONDA_TOKEN = re.compile(r"/t/(?!<)[^/]+")
+# Channels of private conda servers carry their token in the path; forums have topics there.
+_CONDA_TOKEN = re.compile(
+    r"(?<!discuss\.pytorch\.org)(?<!forums\.developer\.nvidia\.com)/t/(?!<)[^/]+"
+)
 
 
 def _without_user(rest: str) -> str:
