@@ -9,12 +9,12 @@ import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
 
 from envguard.binary.wheel import MEGABYTE, compiled_members
 from envguard.errors import NetworkError
 from envguard.facts.binary import CompiledFile
 from envguard.facts.gaps import Gap, GapReason
+from envguard.redaction import clean_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,8 +122,7 @@ def _megabytes(size: int) -> str:
 
 def printable(url: str) -> str:
     """A URL without user, password and query, which may carry secrets."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    return clean_addresses(url).partition("#")[0].partition("?")[0]
 
 
 class RangeFile(io.RawIOBase):

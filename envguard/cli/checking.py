@@ -9,6 +9,7 @@ from envguard.cli.options import is_exact_fit
 from envguard.cli.subject import read_subject
 from envguard.cli.tables import load_matrix
 from envguard.judge import judge
+from envguard.redaction import clean_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,4 +63,6 @@ def check_subject(
     is_own = not words and python is None and source is None
     lacks_torch = environment is not None and environment.torch is None
     notes = (*found.notes, _OWN) if is_own and lacks_torch else found.notes
-    return judge(found.facts, matrix, options, notes=notes, torch_index=torch_index)
+    return judge(
+        found.facts, matrix, options, notes=notes, torch_index=clean_addresses(torch_index)
+    )

@@ -18,6 +18,7 @@ from envguard.crash.running import changes_since
 from envguard.crash.sources import find_record, read_log, split_words
 from envguard.errors import InputError
 from envguard.facts.facts import Facts
+from envguard.redaction import clean_addresses
 
 if TYPE_CHECKING:
     from envguard.crash.record import RunRecord
@@ -81,7 +82,7 @@ def diagnose(
         matrix,
         _circumstances(crash, record),
         notes=(*found.notes, *_notes_of(record)),
-        torch_index=torch_index,
+        torch_index=clean_addresses(torch_index),
     )
     return emit_report(report, output)
 

@@ -14,6 +14,7 @@ from envguard._version import __version__
 from envguard.cli.output import write_text
 from envguard.errors import EnvguardError, ExitCode
 from envguard.printable import escaped_in_json, printable
+from envguard.redaction import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +37,8 @@ def report_error(arguments: Sequence[str], message: str, hint: str, code: ExitCo
     Returns:
         The exit code.
     """
-    message, hint = _shown(message), _shown(hint)
+    is_redacted = "--redact" in _own(arguments)
+    message, hint = (_shown(text, is_redacted=is_redacted) for text in (message, hint))
     if "--nagios" in _own(arguments):
         with contextlib.suppress(EnvguardError):
             write_text(f"ENVGUARD UNKNOWN - {' '.join(message.replace('|', '/').split())}", None)
@@ -79,7 +81,7 @@ def tell(text: str, *, clean: Callable[[str], str] = printable) -> None:
         clean: The last net, as for :func:`envguard.cli.output.write_text`.
     """
     with contextlib.suppress(OSError):
-        typer.echo(clean(text), err=True, nl=False)
+        typer.echo(clean(clean_text(text)), err=True, nl=False)
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
@@ -93,7 +95,12 @@ def _own(arguments: Sequence[str]) -> list[str]:
     return list(itertools.takewhile(lambda word: word != "--", arguments))
 
 
-def _shown(text: str) -> str:
+def _shown(text: str, *, is_redacted: bool) -> str:
+    text = clean_text(text)
+    if is_redacted:
+        from envguard.render.redact import redact_text
+
+        text = redact_text(text)
     return "\n".join(_clipped(line) for line in printable(text).splitlines())
 
 

@@ -79,7 +79,7 @@ def write_outputs(locks: Locks, outputs: Sequence[Output], style: str) -> tuple[
         for path, held in _files(output, locks)
     ]
     for path, text in rendered:
-        write_text(text, path)
+        write_text(text, path, is_free_of_secrets=True)
     return tuple(path for path, _ in rendered if path is not None)
 
 

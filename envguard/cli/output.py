@@ -13,6 +13,7 @@ import typer
 
 from envguard.errors import InputError
 from envguard.printable import escaped_in_json, printable, printable_in_colour
+from envguard.redaction import clean_text, clean_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ def emit_report(report: Report, options: OutputOptions) -> int:
     if options.nagios:
         from envguard.render.nagios import render_nagios
 
-        line, code = render_nagios(report)
+        line, code = render_nagios(clean_value(report))
         write_text(line, options.output)
         return code
     is_coloured = options.output is None and wants_colour(no_color=options.no_color)
@@ -72,7 +73,13 @@ def wants_colour(*, no_color: bool) -> bool:
     return is_terminal and not (no_color or os.environ.get("NO_COLOR"))
 
 
-def write_text(text: str, path: Path | None, *, clean: Callable[[str], str] = printable) -> None:
+def write_text(
+    text: str,
+    path: Path | None,
+    *,
+    clean: Callable[[str], str] = printable,
+    is_free_of_secrets: bool = False,
+) -> None:
     """Write to stdout, or to a file in one step so that nothing half-written stays.
 
     A reader of stdout who has gone away (``| head``) is no error: the exit code is the answer.
@@ -81,10 +88,13 @@ def write_text(text: str, path: Path | None, *, clean: Callable[[str], str] = pr
         text: What is written; a line end is added where it lacks one.
         path: The file; None for stdout.
         clean: The last net: no escape of a terminal, whoever forgot it, gets through.
+        is_free_of_secrets: A lock, whose addresses are fetched from. All other text passes a net
+            for secrets as well.
 
     Raises:
         InputError: The file, or stdout, cannot be written.
     """
+    text = text if is_free_of_secrets else clean_text(text)
     whole = clean(text if text.endswith("\n") else f"{text}\n")
     if path is None:
         _print(whole)

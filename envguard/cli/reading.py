@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
 from envguard.facts.gaps import GapReason
+from envguard.redaction import clean_addresses
 
 if TYPE_CHECKING:
     from envguard.facts.environment import Interpreter
@@ -24,7 +25,7 @@ def source_name(source: str) -> str:
 
 
 def read_text(source: str, limit_bytes: int) -> str:
-    """Read a file or standard input, never more than the limit.
+    """Read a file or standard input, never more than the limit, without what addresses hide.
 
     Args:
         source: Path, or ``-``.
@@ -49,7 +50,7 @@ def read_text(source: str, limit_bytes: int) -> str:
         raise InputError(f"{where}: cannot be read: {words}") from err
     if len(raw) > limit_bytes:
         raise InputError(f"{where}: larger than {limit_bytes // 1024**2} MiB")
-    return decode_text(raw)
+    return clean_addresses(decode_text(raw))
 
 
 def read_facts(source: str) -> Facts:

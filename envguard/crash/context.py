@@ -12,6 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envguard.facts.facts import Facts
+from envguard.redaction import (
+    clean_command,
+    clean_config,
+    clean_text,
+    clean_variable,
+    is_secret_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,12 +27,11 @@ _SUFFIXES = {".json", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".py", ".sh"}
 _KEPT = {".json", ".yaml", ".yml", ".toml", ".cfg", ".ini"}
 _LARGEST = 2**20
 _MOST_FILES = 32
-# Variables that change what a run does; anything that looks like a secret is left out.
+# Variables that change what a run does; those whose name says that they are secret are left out.
 _VARIABLES = re.compile(
     r"(?:CUDA|NCCL|TORCH|PYTORCH|OMP|MKL|DS|DEEPSPEED|ACCELERATE|HF|TRANSFORMERS|LD_LIBRARY|"
     r"MASTER|WORLD|SLURM|FSDP|GLOO|UCX|MALLOC|PYTHON)\w*"
 )
-_SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,7 @@ class ConfigFile:
         path: As the command names it.
         sha256: Of its content.
         size: Bytes.
-        text: Its content, where it is small text that configures; None for scripts.
+        text: Its content without secrets, where it is small text that configures; None for scripts.
     """
 
     path: str
@@ -60,7 +66,7 @@ class RunContext:
 def gather_context(
     command: Sequence[str], environ: Mapping[str, str], facts: Facts, cwd: Path
 ) -> RunContext:
-    """Write down the context of a run.
+    """Write down the context of a run, without the secrets that stand in it.
 
     Args:
         command: Program and arguments.
@@ -69,18 +75,18 @@ def gather_context(
         cwd: Where it is started.
     """
     return RunContext(
-        tuple(command),
+        clean_command(command),
         str(cwd),
         time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         tuple(find_config_files(command, cwd)),
-        {k: environ[k] for k in sorted(environ) if is_recorded(k)},
+        {k: clean_variable(k, environ[k]) for k in sorted(environ) if is_recorded(k)},
         facts,
     )
 
 
 def is_recorded(name: str) -> bool:
     """Whether a variable goes into the record."""
-    return bool(_VARIABLES.fullmatch(name)) and not _SECRET.search(name)
+    return bool(_VARIABLES.fullmatch(name)) and not is_secret_name(name)
 
 
 def find_config_files(command: Sequence[str], cwd: Path) -> Iterator[ConfigFile]:
@@ -106,8 +112,8 @@ def _read(name: str, path: Path, *, is_kept: bool) -> ConfigFile | None:
         return None
     text = None
     if is_kept and len(raw) <= _LARGEST:
-        text = raw.decode("utf-8", "replace")
-    return ConfigFile(name, hashlib.sha256(raw).hexdigest(), len(raw), text)
+        text = clean_config(raw.decode("utf-8", "replace"))
+    return ConfigFile(clean_text(name), hashlib.sha256(raw).hexdigest(), len(raw), text)
 
 
 def interpreter_of(command: Sequence[str], path: str | None) -> str | None:

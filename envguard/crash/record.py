@@ -20,6 +20,7 @@ from envguard.crash.ring import RingFile, ring_parts
 from envguard.crash.sampling import ProcessUse, Sample
 from envguard.errors import DocumentError, InputError
 from envguard.facts.facts import Facts, facts_document, parse_facts_document
+from envguard.redaction import clean_command, clean_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -235,16 +236,21 @@ def _read_record(folder: Path, *, with_samples: bool) -> RunRecord:
     files = document.get("config_files", [])
     return RunRecord(
         folder,
-        tuple(map(str, document.get("command", []))),
+        clean_command(tuple(map(str, document.get("command", [])))),
         parse_facts_document(document.get("facts"), where),
         str(document.get("started_at", "")),
         {str(item["path"]): str(item["sha256"]) for item in files if isinstance(item, dict)},
-        {str(k): str(v) for k, v in dict(document.get("variables", {})).items()},
+        _clean_variables(dict(document.get("variables", {}))),
         memory,
         phase,
         origin,
         end if isinstance(end, dict) else None,
     )
+
+
+def _clean_variables(variables: Mapping[str, object]) -> dict[str, str]:
+    """Variables of a record; those of earlier versions hold what is cut now."""
+    return {str(k): clean_variable(str(k), str(v)) for k, v in variables.items()}
 
 
 def _load(path: Path) -> object:

@@ -25,6 +25,7 @@ from envguard.crash.starting import NoRoomError
 from envguard.crash.supervise import Ended, supervise
 from envguard.crash.watching import RunWatcher
 from envguard.facts.report import Report
+from envguard.redaction import clean_command
 
 if TYPE_CHECKING:
     from envguard.facts.facts import Facts
@@ -148,7 +149,7 @@ def _diagnose(
         watcher.phase,
         watcher.phase_origin,
         watcher.memory,
-        tuple(request.command),
+        clean_command(request.command),
     )
     checkpoint = guard.attempt(CHECKPOINT, _checkpoint, watcher, matrix) or ()
     changes = guard.attempt(NEIGHBOURS, compare_with_earlier, request.root, record.in_memory())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envguard.redaction import clean_variable, is_secret_name
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -73,18 +75,19 @@ _SLURM = frozenset(
         "SLURM_TASKS_PER_NODE",
     }
 )
-_SECRET_WORDS = ("KEY", "PASSWORD", "SECRET", "TOKEN")
 
 
 def recorded_variables(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The variables worth recording, sorted by name; everything else is left alone."""
-    return tuple(sorted((k, printable(v)) for k, v in environ.items() if _is_recorded(k)))
+    return tuple(
+        sorted((k, clean_variable(k, printable(v))) for k, v in environ.items() if _is_recorded(k))
+    )
 
 
 def _is_recorded(name: str) -> bool:
     if name in _NAMES or name in _SLURM:
         return True
-    return name.startswith(_PREFIXES) and not any(word in name for word in _SECRET_WORDS)
+    return name.startswith(_PREFIXES) and not is_secret_name(name)
 
 
 def printable(text: str) -> str:

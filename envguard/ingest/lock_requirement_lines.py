@@ -12,6 +12,7 @@ from packaging.version import Version
 from envguard.errors import InputError
 from envguard.ingest.lock_entry import Entry, Wheel, wheels_of
 from envguard.ingest.pip_list import normalise_name
+from envguard.redaction import clean_addresses, clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
 _MAX_LINES = 200_000
 _MAX_JOINED = 200_000
 _COMMENT = re.compile(r"(?:^|[ \t])#.*")
-_INDEX_NOTE = re.compile(r"[ \t]*# from (https?://\S{1,1000})")
+_INDEX_NOTE = re.compile(r"[ \t]*# from (https?://\S+)")
 _OPTION = re.compile(r"(--?[A-Za-z][A-Za-z-]{0,40})(?:[ \t]*=[ \t]*|[ \t]+|$)?(.*)", re.DOTALL)
 _OWN_OPTION = re.compile(r"[ \t](--[a-z][a-z-]{0,40})(?:[ \t=]|$)")
-_USERINFO = re.compile(r"(?<=://)[^/\s]{1,500}@")
 _OF_A_REQUIREMENT = frozenset({"--hash", "--config-settings", "--global-option", "--no-binary"})
 
 
@@ -87,14 +87,14 @@ def split_option(line: str) -> tuple[str, str]:
 
 
 def clean_address(value: str, where: str) -> str:
-    """An address without quotes, user and password.
+    """An address without quotes and secrets.
 
     Raises:
         InputError: There is none.
     """
     if not value:
         raise InputError(f"{where}: names no address")
-    return _USERINFO.sub("", value.strip("'\""))
+    return clean_addresses(value.strip("'\""))
 
 
 def parse_editable(value: str, where: str, number: int | None) -> RequirementLine:
@@ -144,9 +144,9 @@ def parse_line(line: str, where: str, number: int | None) -> RequirementLine:
         requirement = Requirement(text.strip())
     except (InvalidRequirement, RecursionError) as err:
         reason = str(err).splitlines()[0].rstrip(":. ").lower()
-        shown = _USERINFO.sub("", text.strip())[:120]
+        shown = clean_text(text.strip())[:120]
         raise InputError(f"{where}: {shown!r} is not a requirement: {reason}") from err
-    url = _USERINFO.sub("", requirement.url) if requirement.url else None
+    url = clean_addresses(requirement.url) if requirement.url else None
     wheels = wheels_of([url]) if url else ()
     entry = Entry(
         name=normalise_name(requirement.name),
@@ -167,7 +167,7 @@ def _bare_wheel(text: str, number: int | None) -> RequirementLine | None:
     if not wheels or wheels[0].filename.count("-") < 4:
         return None
     name = normalise_name(wheels[0].filename.split("-")[0])
-    url = _USERINFO.sub("", address)
+    url = clean_addresses(address)
     entry = Entry(name, _wheel_version(wheels), number, wheels, url=url)
     return RequirementLine(None, entry, marker.strip())
 

@@ -12,6 +12,7 @@ from packaging.version import Version
 from envguard.errors import InputError
 from envguard.facts.environment import BuildOrigin, Distribution, Environment, TorchBuild
 from envguard.facts.torch_label import label_of_url, label_of_version
+from envguard.redaction import clean_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,7 @@ def parse_pin(word: str) -> Distribution:
         InputError: No requirement, or one that is not exact.
     """
     try:
-        requirement = Requirement(word)
+        requirement = Requirement(clean_addresses(word))
     except InvalidRequirement as err:
         reason = str(err).splitlines()[0].rstrip(":").lower()
         raise InputError(f"{word!r} is not a requirement: {reason}") from err

@@ -12,10 +12,11 @@ from envguard.backend import Candidate, Rejected
 from envguard.errors import EnvguardError, NetworkError
 from envguard.lock.companions import released_with
 from envguard.lock.failures import NoCandidateError, UnsolvableError, refusal_error
-from envguard.lock.index import is_same_index, strip_credentials
+from envguard.lock.index import is_same_index
 from envguard.lock.prepare import Prepared, make_problem, prepare_build
 from envguard.lock.project import Problem
 from envguard.lock.trial import TORCH, Means, check_labels, resolve_and_repair
+from envguard.redaction import strip_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from envguard.errors import EnvguardError, NetworkError, ToolError
 from envguard.lock.failures import PROJECT, UnsolvableError, refusal_error
-from envguard.lock.index import redact
+from envguard.redaction import clean_text
 
 if TYPE_CHECKING:
     from envguard.lock.uvprocess import Ended
@@ -67,7 +67,7 @@ def explain_failure(ended: Ended) -> EnvguardError:
     Returns:
         NetworkError, UnsolvableError or ToolError; never with credentials in its text.
     """
-    parts = _split(redact(ended.talk))
+    parts = _split(clean_text(ended.talk))
     if ended.returncode < 0:
         return ToolError(f"uv was ended by signal {-ended.returncode}")
     build = _BUILD.search(parts.text)
@@ -90,7 +90,7 @@ def check_config_was_read(ended: Ended) -> None:
         ToolError: It did, and would have taken everything from one index.
     """
     if _NO_CONFIG.search(ended.talk):
-        said = redact(" ".join(ended.talk.split()))
+        said = clean_text(" ".join(ended.talk.split()))
         raise ToolError(f"uv does not understand its project file: {_shorten(said)}")
 
 

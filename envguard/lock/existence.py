@@ -19,7 +19,7 @@ from packaging.version import Version
 
 from envguard.errors import NetworkError
 from envguard.facts.machine import OperatingSystem
-from envguard.lock.index import strip_credentials
+from envguard.redaction import strip_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.errors import NetworkError, NoBuildError
-from envguard.lock.index import redact
+from envguard.redaction import clean_text
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -63,6 +63,6 @@ def refusal_error(url: str, status: str = "403 Forbidden") -> NetworkError:
         status: What it answers.
     """
     return NetworkError(
-        f"index {redact(url)} refuses access: {status}",
+        f"index {clean_text(url)} refuses access: {status}",
         hint="check its address, and the credentials in .netrc, the keyring or the index URL",
     )

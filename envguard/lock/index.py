@@ -5,24 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from packaging.utils import NormalizedName, canonicalize_name
 
 from envguard.errors import InputError
 from envguard.matrix.torch_table import INDEX_TEMPLATE
+from envguard.redaction import clean_text, strip_credentials
 
 if TYPE_CHECKING:
     from envguard.facts.versions import Backend
-
-_USERINFO = re.compile(r"(?<=://)[^/\s]*@")
-_SECRET_PARAMETER = re.compile(
-    r"token|secret|password|passwd|signature|sig|key|credential|auth|x-amz-.*", re.IGNORECASE
-)
-_SECRET_IN_TEXT = re.compile(
-    r"([?&][^=&\s]*(?:token|secret|passw|sig|key|credential|auth)[^=&\s]*=)[^&\s#)>'\"`]+",
-    re.IGNORECASE,
-)
 
 
 def _names(*words: str) -> frozenset[NormalizedName]:
@@ -88,7 +80,7 @@ def check_address(option: str, address: str) -> None:
     Raises:
         InputError: It is none, or holds a placeholder.
     """
-    shown = redact(address)
+    shown = clean_text(address)
     if urlsplit(address).scheme not in {"http", "https", "file"}:
         raise InputError(
             f"{option}: {shown!r} is not an address",
@@ -96,21 +88,6 @@ def check_address(option: str, address: str) -> None:
         )
     if re.search(r"[{}\s]", address):
         raise InputError(f"{option}: {shown!r} holds a placeholder that is not known")
-
-
-def strip_credentials(url: str) -> str:
-    """An address without user, password and parameters that look like secrets."""
-    parts = urlsplit(url)
-    netloc = parts.netloc.rpartition("@")[2]
-    parameters = parse_qsl(parts.query, keep_blank_values=True)
-    kept = [pair for pair in parameters if not _SECRET_PARAMETER.search(pair[0])]
-    query = parts.query if len(kept) == len(parameters) else urlencode(kept)
-    return urlunsplit((parts.scheme, netloc, parts.path, query, parts.fragment))
-
-
-def redact(text: str) -> str:
-    """A text in which no address carries a user, a password or a token."""
-    return _SECRET_IN_TEXT.sub(r"\1***", _USERINFO.sub("", text))
 
 
 def is_same_index(one: str, other: str) -> bool:

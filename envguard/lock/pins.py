@@ -12,7 +12,7 @@ from packaging.utils import NormalizedName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from envguard.errors import NetworkError, ToolError
-from envguard.lock.index import strip_credentials
+from envguard.redaction import strip_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

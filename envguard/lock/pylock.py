@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envguard.errors import ToolError
-from envguard.lock.index import strip_credentials
 from envguard.lock.record import record_table
 from envguard.lock.requirements import Style
+from envguard.redaction import strip_credentials
 
 if TYPE_CHECKING:
     from envguard.lock.locks import Locks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envguard.facts.codec import to_dict
-from envguard.lock.index import strip_credentials
 from envguard.lock.pins import glibc_needed
+from envguard.redaction import strip_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

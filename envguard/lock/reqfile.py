@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 
 from envguard.errors import InputError
-from envguard.lock.index import redact
 from envguard.lock.request import parse_requirement
+from envguard.redaction import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,7 +138,7 @@ def _read_option(
         _read_file(included, found, chain=chain, is_constraint=nested)
     elif option in {"-e", "--editable"}:
         raise InputError(
-            f"{where}: editable install {redact(value)!r} cannot be locked",
+            f"{where}: editable install {clean_text(value)!r} cannot be locked",
             hint="name the package and its version: envguard lock pins published packages",
         )
     elif option in _INDEX_OPTIONS:
@@ -151,7 +151,7 @@ def _included_file(value: str, where: str, path: Path) -> Path:
     if not value:
         raise InputError(f"{where}: names no file")
     if "://" in value:
-        raise InputError(f"{where}: {redact(value)!r} is an address, expected a file")
+        raise InputError(f"{where}: {clean_text(value)!r} is an address, expected a file")
     return path.parent / value
 
 
@@ -164,6 +164,6 @@ def _index_note(option: str, value: str, where: str) -> str:
     if "//download.pytorch.org/" in value:
         return f"{where}: {option} is left out, the PyTorch index is chosen per machine"
     raise InputError(
-        f"{where}: {option} {redact(value)} is not taken from a file",
+        f"{where}: {option} {clean_text(value)} is not taken from a file",
         hint="state it as --index-url or --torch-index, or in uv's own configuration",
     )

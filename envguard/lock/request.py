@@ -14,7 +14,8 @@ from packaging.version import Version
 from envguard.errors import InputError
 from envguard.facts.machine import Machine, OperatingSystem, Platform
 from envguard.facts.versions import Backend
-from envguard.lock.index import IndexSettings, redact
+from envguard.lock.index import IndexSettings
+from envguard.redaction import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -182,7 +183,7 @@ def parse_requirement(text: str, where: str) -> Requirement:
     stripped = text.strip()
     if _is_address(stripped):
         raise InputError(
-            f"{where}: {redact(stripped)!r} is an address or path, not a requirement",
+            f"{where}: {clean_text(stripped)!r} is an address or path, not a requirement",
             hint="name the package and its version: envguard lock pins published packages",
         )
     try:
@@ -192,7 +193,7 @@ def parse_requirement(text: str, where: str) -> Requirement:
         raise InputError(f"{where}: requirement {stripped!r} cannot be read: {reason}") from err
     if requirement.url is not None:
         raise InputError(
-            f"{where}: {requirement.name} is asked for by address ({redact(requirement.url)})",
+            f"{where}: {requirement.name} is asked for by address ({clean_text(requirement.url)})",
             hint="name its version instead: envguard lock pins published packages",
         )
     return requirement

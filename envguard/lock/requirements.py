@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from envguard.errors import InputError
-from envguard.lock.index import is_same_index, strip_credentials
+from envguard.lock.index import is_same_index
+from envguard.redaction import strip_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

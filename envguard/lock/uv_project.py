@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
-from envguard.lock.index import is_same_index, strip_credentials
+from envguard.lock.index import is_same_index
 from envguard.lock.requirements import Style, heading
+from envguard.redaction import strip_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from envguard.errors import NetworkError
-from envguard.lock.index import redact, strip_credentials
 from envguard.lock.webcache import CachedPage
 from envguard.lock.webstream import read_parts
+from envguard.redaction import clean_text, strip_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -148,14 +148,14 @@ class Web:
             NetworkError: No answer, a broken one, or one that is larger.
         """
         if self.is_offline:
-            raise NetworkError(f"offline: {redact(url)} cannot be asked for")
+            raise NetworkError(f"offline: {clean_text(url)} cannot be asked for")
         body = bytearray()
         with self._open("GET", url, _PLAIN) as answer:
             _check_status(answer, url)
             for part in read_parts(answer, url, self.timeouts.page_s):
                 body += part
                 if len(body) > limit_bytes:
-                    raise NetworkError(f"{redact(url)}: larger than {limit_bytes} bytes")
+                    raise NetworkError(f"{clean_text(url)}: larger than {limit_bytes} bytes")
         return bytes(body)
 
     def file(self, url: str) -> RemoteFile | None:
@@ -223,7 +223,7 @@ class Web:
             body += part
             if len(body) > MOST_PAGE_BYTES:
                 raise NetworkError(
-                    f"{redact(url)}: the page is larger than {MOST_PAGE_BYTES // 1024**2} MiB"
+                    f"{clean_text(url)}: the page is larger than {MOST_PAGE_BYTES // 1024**2} MiB"
                 )
         return bytes(body)
 
@@ -237,11 +237,11 @@ class Web:
             answer.close()
             if not _is_safe_redirect(url, target):
                 raise NetworkError(
-                    f"{redact(url)} redirects to {redact(target)}, which is not https",
+                    f"{clean_text(url)} redirects to {clean_text(target)}, which is not https",
                     hint="check the address: what comes over plain http can be anybody's",
                 )
             url = target
-        raise NetworkError(f"{redact(url)}: more than {_MOST_REDIRECTS} redirects")
+        raise NetworkError(f"{clean_text(url)}: more than {_MOST_REDIRECTS} redirects")
 
     def _send(self, method: str, url: str, headers: Mapping[str, str]) -> requests.Response:
         import requests
@@ -285,11 +285,11 @@ def _described(answer: requests.Response, url: str, key: str) -> RemoteFile | No
 def _check_status(answer: requests.Response, url: str) -> None:
     if answer.status_code == 401:
         raise NetworkError(
-            f"{redact(url)} refuses access: 401",
+            f"{clean_text(url)} refuses access: 401",
             hint="check the credentials in .netrc or in the address",
         )
     if answer.status_code != _OK:
-        raise NetworkError(f"{redact(url)}: the server answers {answer.status_code}")
+        raise NetworkError(f"{clean_text(url)}: the server answers {answer.status_code}")
 
 
 def _no_answer(url: str, err: Exception) -> NetworkError:
@@ -297,6 +297,6 @@ def _no_answer(url: str, err: Exception) -> NetworkError:
 
     why = "it does not answer in time" if isinstance(err, requests.Timeout) else "no answer"
     return NetworkError(
-        f"{redact(url)}: {why} ({type(err).__name__})",
+        f"{clean_text(url)}: {why} ({type(err).__name__})",
         hint="check the network and the proxy settings, or use --offline",
     )

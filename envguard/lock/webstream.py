@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from envguard.errors import NetworkError
-from envguard.lock.index import redact
+from envguard.redaction import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,9 +35,11 @@ def read_parts(answer: requests.Response, url: str, limit_s: float) -> Iterator[
         yield from _within(_arriving(answer), url, started + limit_s)
         expected = answer.headers.get("Content-Length", "")
         if expected.isdecimal() and answer.raw.tell() < int(expected):
-            raise NetworkError(f"{redact(url)}: the answer was cut off")
+            raise NetworkError(f"{clean_text(url)}: the answer was cut off")
     except (requests.RequestException, HTTPError, OSError) as err:
-        raise NetworkError(f"{redact(url)}: the answer was cut off ({type(err).__name__})") from err
+        raise NetworkError(
+            f"{clean_text(url)}: the answer was cut off ({type(err).__name__})"
+        ) from err
 
 
 def _arriving(answer: requests.Response) -> Iterator[bytes]:
@@ -53,5 +55,5 @@ def _arriving(answer: requests.Response) -> Iterator[bytes]:
 def _within(parts: Iterable[bytes], url: str, deadline: float) -> Iterator[bytes]:
     for part in parts:
         if time.monotonic() > deadline:
-            raise NetworkError(f"{redact(url)}: the server is too slow")
+            raise NetworkError(f"{clean_text(url)}: the server is too slow")
         yield part

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, cast
 
+from envguard.redaction import clean_value
 from envguard.render.style import Style
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ FORMATS = {
 
 
 def render_report(report: Report, format_name: str, style: Style) -> str:
-    """Render a report in one of ``FORMATS``."""
+    """Render a report in one of ``FORMATS``; whatever it holds, no secret is shown."""
     module = importlib.import_module(FORMATS[format_name])
     render = cast("Callable[[Report, Style], str]", getattr(module, f"render_{format_name}"))
-    return render(report, style)
+    return render(clean_value(report), style)

@@ -8,13 +8,8 @@ from hypothesis import strategies as st
 
 from envguard.errors import InputError
 from envguard.facts.versions import CPU, Backend
-from envguard.lock.index import (
-    IndexSettings,
-    is_same_index,
-    make_index_settings,
-    redact,
-    strip_credentials,
-)
+from envguard.lock.index import IndexSettings, is_same_index, make_index_settings
+from envguard.redaction import clean_text, strip_credentials
 
 
 def test_backend_is_filled_into_the_torch_index() -> None:
@@ -55,8 +50,8 @@ def test_credentials_are_stripped_from_addresses(url: str, stripped: str) -> Non
 
 def test_credentials_are_redacted_inside_a_text() -> None:
     text = "failed for https://me:s3cret@index.example/simple/torch/ and http://x@b/?token=s3cret"
-    assert "s3cret" not in redact(text)
-    assert "index.example/simple/torch/" in redact(text)
+    assert "s3cret" not in clean_text(text)
+    assert "index.example/simple/torch/" in clean_text(text)
 
 
 def test_indexes_are_the_same_whatever_their_credentials() -> None:
@@ -88,6 +83,6 @@ WORD = st.text(
 def test_no_user_or_password_survives(user: str, password: str) -> None:
     url = f"https://{user}:{password}@index.example/simple/torch/?page=2"
     assert strip_credentials(url) == "https://index.example/simple/torch/?page=2"
-    said = redact(f"cannot read {url} (twice: {url})")
+    said = clean_text(f"cannot read {url} (twice: {url})")
     assert user not in said
     assert password not in said
