@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envguard.facts.codec import to_dict
-from envguard.lock.index import strip_credentials
+from envguard.lock.index import plain_index, strip_credentials
 from envguard.lock.pins import glibc_needed
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def record_table(plan: LockPlan) -> dict[str, Any]:
         "matrix_version": plan.matrix_version,
         "torch": str(build.version),
         "backend": build.backend.label,
-        "index_url": strip_credentials(plan.torch_index),
+        "index_url": plain_index(plan.torch_index),
         "platform": str(target.platform),
         "python": str(target.python),
         **({"is_free_threaded": True} if target.is_free_threaded else {}),
