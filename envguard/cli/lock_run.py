@@ -89,7 +89,12 @@ def _open_web(environ: Mapping[str, str], *, is_offline: bool, limits: Limits) -
     from envguard.lock.webcache import WebCache, cache_folder
 
     folder = cache_folder(environ)
-    return Web(WebCache(folder) if folder else None, is_offline=is_offline, limits=limits)
+    return Web(
+        WebCache(folder) if folder else None,
+        is_offline=is_offline,
+        limits=limits,
+        authorities=environ.get("SSL_CERT_FILE", ""),
+    )
 
 
 def _plan(requests: Requests, means: Means) -> Locks:

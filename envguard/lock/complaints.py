@@ -37,13 +37,14 @@ _REQUEST = re.compile(
     r"Received some unexpected|(?:Missing|Unsupported) `Content-Type`"
 )
 _STATUS = re.compile(r"HTTP status (?:client|server) error \(([45]\d\d)\b")
+# As rustls says it, and in a few releases only by the name of the case.
 _TLS_WORDS = (
-    ("UnknownIssuer", "its certificate is signed by nobody who is trusted"),
-    ("CaUsedAsEndEntity", "its certificate is signed by itself"),
-    ("Expired", "its certificate has expired"),
-    ("NotValidYet", "its certificate is not valid yet"),
-    ("NotValidForName", "its certificate is for another host"),
-    ("", "its certificate is not accepted"),
+    (("UnknownIssuer",), "its certificate is signed by nobody who is trusted"),
+    (("CaUsedAsEndEntity",), "its certificate is signed by itself"),
+    (("certificate expired", "Expired"), "its certificate has expired"),
+    (("certificate not valid yet", "NotValidYet"), "its certificate is not valid yet"),
+    (("certificate not valid for name", "NotValidForName"), "its certificate is for another host"),
+    (("",), "its certificate is not accepted"),
 )
 _REFUSED = re.compile(
     r"An index(?: URL)? \((?P<url>[^)]*)\)[^()]*?(?:\((?P<a>40[13] \w+)\)|(?P<b>40[13] \w+))"
@@ -174,7 +175,7 @@ def _network_error(parts: _Parts, variables: Mapping[str, str]) -> NetworkError:
     if "tunnel error: proxy authorization required" in whole:
         return status_error(url, 407, what=what)
     if "invalid peer certificate" in whole:
-        words = next(words for word, words in _TLS_WORDS if word in whole)
+        words = next(w for signs, w in _TLS_WORDS if any(sign in whole for sign in signs))
         return NetworkError(f"{what}{url}: {words}", hint=TLS_HINT)
     if "received corrupt message of type InvalidContentType" in whole:
         return NetworkError(f"{what}{url}: what answers there speaks no TLS", hint=TLS_HINT)

@@ -134,7 +134,8 @@ class Look:
             read_s=min(patience_s, whole_s / 6),
             page_s=min(max(usual.page_s, patience_s), whole_s / 2),
         )
-        return Web(timeouts=timeouts, limits=self._limits)
+        authorities = self._variables.get("SSL_CERT_FILE", "")
+        return Web(timeouts=timeouts, limits=self._limits, authorities=authorities)
 
 
 def _pages(problem: Problem, variables: Mapping[str, str]) -> Iterator[str]:

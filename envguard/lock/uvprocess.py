@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _TALK_BYTES = 256 * 1024
 _REAP_S = 10.0
 TIME_LIMIT_S = 900.0
-# Heavy resolutions take about 0.5 GiB of data segment (jemalloc and thread stacks of 64 cores
-# included); an endless page took 24 GB before anything said no.
+# A resolution of vllm, deepspeed, transformers and jupyter together needs between 0.25 and 0.5 GiB;
+# an endless page took 24 GB before anything said no.
 _MOST_MEMORY_BYTES = 8 * 1024**3
 _LEAST_MEMORY_BYTES = 2 * 1024**3
 _OUT_OF_MEMORY = "memory allocation of"

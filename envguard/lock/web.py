@@ -92,6 +92,8 @@ class Web:
         is_offline: Nothing is asked, only the cache is read.
         timeouts: How long servers may take.
         limits: What the whole lock may take, which counts as well; None for no end.
+        authorities: File of certificates that are trusted, as uv takes it from ``SSL_CERT_FILE``;
+            empty for the usual ones.
     """
 
     def __init__(
@@ -101,11 +103,13 @@ class Web:
         is_offline: bool = False,
         timeouts: Timeouts | None = None,
         limits: Limits | None = None,
+        authorities: str = "",
     ) -> None:
         self.cache = cache
         self.is_offline = is_offline
         self.timeouts = timeouts or Timeouts()
         self._limits = limits
+        self._authorities = authorities
         self._session: requests.Session | None = None
         self._pages: dict[str, Page | None] = {}
 
@@ -280,6 +284,7 @@ class Web:
 
         if self._session is None:
             self._session = requests.Session()
+            self._session.verify = self._authorities or True
         ask = partial(
             self._session.request,
             method,
