@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from envguard.lock.uvprocess import Limits
     from envguard.lock.web import Web
 
-GRACE_S = 0.5
+GRACE_S = 1.5
 _WORKERS = 4
 _ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 _SAYS_WHEN = frozenset({429, 503})

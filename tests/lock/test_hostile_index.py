@@ -210,9 +210,8 @@ def test_dead_proxy_is_named_without_its_password(lock: Lock, scheme: str) -> No
     proxy = {f"{scheme.upper()}_PROXY": f"http://{USER}:{PASSWORD}@127.0.0.1:9"}
     done = lock(f"{scheme}://index.example/whl/{{backend}}", **proxy)
     line = error_of(done)
-    assert f"{scheme}://index.example/whl/cu126/torch/ (through the proxy http://127.0.0.1:9)" in (
-        line
-    )
+    assert f"{scheme}://index.example/whl/cu126/" in line
+    assert "/ (through the proxy http://127.0.0.1:9): " in (line)
     assert "Connection refused" in line
     assert PASSWORD not in done.stderr
 
@@ -224,7 +223,8 @@ def test_proxy_that_wants_a_password_is_told_as_that(
     proxy = {f"{scheme.upper()}_PROXY": hostile.address}
     done = lock(f"{scheme}://index.example/whl/{{backend}}", **proxy)
     line = error_of(done)
-    assert f"{scheme}://index.example/whl/cu126/torch/: the proxy on the way asks for cred" in line
+    assert f"{scheme}://index.example/whl/cu126/" in line
+    assert "/: the proxy on the way asks for credentials" in line
     assert "407" in line
 
 
