@@ -60,7 +60,7 @@ def default_index(variables: Mapping[str, str]) -> str | None:
 
 def _index_in(document: Mapping[str, Any]) -> str:
     tables = document.get("index")
-    listed = [table for table in tables if isinstance(table, dict)] if tables else []
+    listed = [t for t in tables if isinstance(t, dict)] if isinstance(tables, list) else []
     urls = [table.get("url") for table in listed if table.get("default") is True]
     plain = [document.get("index-url"), _pip(document).get("index-url")]
     return next((url for url in (*urls, *plain) if isinstance(url, str)), "")
