@@ -73,6 +73,10 @@ def lock(
     matrix: Annotated[
         Path | None, typer.Option("--matrix", help="Folder of tables to use instead.")
     ] = None,
+    time_limit: Annotated[
+        float,
+        typer.Option("--time-limit", help="Seconds that all of it may take, whatever is slow."),
+    ] = 900.0,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing on stderr.")] = False,
     *,
     machine_options: MachineOptions,
@@ -96,7 +100,9 @@ def lock(
     files = [Path(name) for name in requirement or ()]
     asked = Asked(requirements or (), files, target or (), choice, previous, upgrade)
     requests, notes = gather_requests(asked, machine_options, tables)
-    means = Means.of(tables, requests, os.environ, search, notes, quiet=quiet)
+    means = Means.of(
+        tables, requests, os.environ, search, notes, quiet=quiet, time_limit_s=time_limit
+    )
     if check and previous:
         return check_lock(requests, means, previous)
     if explain:

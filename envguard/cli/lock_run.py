@@ -16,6 +16,7 @@ from envguard.lock.failures import NoCandidateError
 from envguard.lock.plan import plan_lock
 from envguard.lock.releases import RELEASE_BASE, Releases
 from envguard.lock.runner import Uv
+from envguard.lock.uvprocess import Limits
 from envguard.matrix.loader import Matrix
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Means:
         releases: Where prebuilt wheels are looked for.
         notes: Remarks on how the requests came together.
         is_quiet: Nothing is said on standard error.
+        limits: What all of it may take.
     """
 
     matrix: Matrix
@@ -50,6 +52,7 @@ class Means:
     releases: Releases
     notes: tuple[str, ...]
     is_quiet: bool
+    limits: Limits
 
     @classmethod
     def of(
@@ -61,16 +64,19 @@ class Means:
         notes: tuple[str, ...],
         *,
         quiet: bool,
+        time_limit_s: float,
     ) -> Means:
         """Put the means together; all requests are made by the same options.
 
         Raises:
+            InputError: The time limit is none.
             ToolError: There is no usable uv.
         """
         _, first = requests[0]
-        web = partial(_open_web, environ, is_offline=first.is_offline)
+        limits = Limits(time_limit_s)
+        web = partial(_open_web, environ, is_offline=first.is_offline, limits=limits)
         releases = Releases(web, first.release_base or RELEASE_BASE)
-        return cls(matrix, uv.result(), releases, notes, quiet)
+        return cls(matrix, uv.result(), releases, notes, quiet, limits)
 
     def say(self, text: str) -> None:
         """Say a line on standard error, unless that is not wanted."""
@@ -78,12 +84,17 @@ class Means:
             say(text)
 
 
-def _open_web(environ: Mapping[str, str], *, is_offline: bool) -> Web:
+def _open_web(environ: Mapping[str, str], *, is_offline: bool, limits: Limits) -> Web:
     from envguard.lock.web import Web  # few locks need it
     from envguard.lock.webcache import WebCache, cache_folder
 
     folder = cache_folder(environ)
-    return Web(WebCache(folder) if folder else None, is_offline=is_offline)
+    return Web(
+        WebCache(folder) if folder else None,
+        is_offline=is_offline,
+        limits=limits,
+        authorities=environ.get("SSL_CERT_FILE", ""),
+    )
 
 
 def _plan(requests: Requests, means: Means) -> Locks:
@@ -105,6 +116,7 @@ def _plan_one(
         means.matrix,
         means.uv,
         notes=means.notes,
+        limits=means.limits,
         releases=means.releases,
         say=say_where,
     )

@@ -1,4 +1,4 @@
-"""What is being done, on a terminal, when it takes longer than a second."""
+"""What is being done when it takes long: a line on a terminal, now and then a word elsewhere."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from envguard.cli.failure import say
 from envguard.printable import one_line
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 DELAY_S = 1.0
+# In a file, a log of CI for one, a word is worth its place only when somebody may be wondering.
+FIRST_WORD_S, NEXT_WORD_S = 10.0, 60.0
 
 
 class _Waiting:
@@ -62,20 +65,50 @@ def _plain(text: str) -> Text:
     return Text(text)
 
 
+class _Words:
+    """A line after some seconds and then each minute, where there is no terminal."""
+
+    def __init__(self, first_s: float, next_s: float) -> None:
+        self._text = "working"
+        self._first_s, self._next_s = first_s, next_s
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._talk, daemon=True)
+
+    def say(self, text: str) -> None:
+        self._text = text
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join()  # no word comes after the answer
+
+    def _talk(self) -> None:
+        pause_s = self._first_s
+        while not self._is_over.wait(pause_s):
+            say(f"still waiting: {self._text}")
+            pause_s = self._next_s
+
+
 @contextlib.contextmanager
-def waiting(*, is_wanted: bool) -> Iterator[Callable[[str], None]]:
+def waiting(
+    *, is_wanted: bool, first_s: float = FIRST_WORD_S, next_s: float = NEXT_WORD_S
+) -> Iterator[Callable[[str], None]]:
     """Show what is being done while a block runs.
 
     Args:
-        is_wanted: Show it at all; it is never shown where standard error is no terminal.
+        is_wanted: Show it at all.
+        first_s: When the first word comes where standard error is no terminal.
+        next_s: When each further one comes there.
 
     Yields:
         A function that takes what is being done now.
     """
-    if not (is_wanted and sys.stderr.isatty()):
+    if not is_wanted or sys.stderr is None:
         yield lambda _: None
         return
-    shown = _Waiting()
+    shown = _Waiting() if sys.stderr.isatty() else _Words(first_s, next_s)
     shown.start()
     try:
         yield shown.say

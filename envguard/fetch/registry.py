@@ -146,7 +146,9 @@ def _run(argv: tuple[str, ...], text: str) -> str:
             check=False,
             env=environ,
         )
-    except (OSError, subprocess.TimeoutExpired) as err:
+    except subprocess.TimeoutExpired as err:  # its text holds all arguments, an address among them
+        raise ToolError(f"{argv[0]}: gave no answer within {_TIMEOUT_S} s") from err
+    except OSError as err:
         raise ToolError(f"{argv[0]}: {err}") from err
     if done.returncode == 0:
         return done.stdout

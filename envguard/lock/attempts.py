@@ -11,7 +11,13 @@ from packaging.utils import canonicalize_name
 from envguard.backend import Candidate, Rejected
 from envguard.errors import EnvguardError, NetworkError
 from envguard.lock.companions import released_with
-from envguard.lock.failures import NoCandidateError, UnsolvableError, refusal_error
+from envguard.lock.failures import (
+    NO_PAGE,
+    NoCandidateError,
+    UnsolvableError,
+    no_page_error,
+    refusal_error,
+)
 from envguard.lock.index import is_same_index
 from envguard.lock.prepare import Prepared, make_problem, prepare_build
 from envguard.lock.project import Problem
@@ -150,7 +156,7 @@ class _Attempt:
     @property
     def reason(self) -> str:
         if TORCH in self.error.unknown:
-            return f"{strip_credentials(self.problem.torch_index)} has no torch"
+            return f"{strip_credentials(self.problem.torch_index)} {NO_PAGE}"
         if TORCH in self.error.lacking:
             return f"{strip_credentials(self.problem.torch_index)} does not have it"
         added = (f"{item.requirement}: {item.reason}" for item in self.bounds)
@@ -184,6 +190,8 @@ def _attempt(err: UnsolvableError, prepared: Prepared) -> _Attempt:
     bounds = tuple(item for item in bounds if str(item.requirement) in err.reason) or bounds
     if bounds or named & problem.family or any(word.startswith("nvidia-") for word in words):
         return _Attempt(problem, err, bounds)
+    if missing := err.unknown - problem.family:
+        raise no_page_error(missing, problem.default_index, err.reason) from err
     raise err
 
 
@@ -230,13 +238,21 @@ def _nothing_resolves(failed: list[Rejected], attempts: list[_Attempt]) -> Envgu
     if errors and is_all and all(TORCH in err.unknown for err in errors):
         if refused := next((err.refused for err in errors if err.refused), ""):
             return refusal_error(refused)
-        return NetworkError(attempts[0].reason, hint="check the address of the torch index")
+        return _no_page_of_torch(attempts[0].reason)
+    if failed and all(reason.endswith(NO_PAGE) for item in failed for reason in item.reasons):
+        return _no_page_of_torch(failed[0].reasons[0])
     tried = len({item.build for item in failed})
     return NoCandidateError(
         f"none of the {tried} builds that serve the machines can be resolved with the request: "
         f"{first_reasons(failed)}",
         hint="loosen the bounds of the packages named",
         failed=tuple(failed),
+    )
+
+
+def _no_page_of_torch(reason: str) -> NetworkError:
+    return NetworkError(
+        reason, hint="check the address of the torch index, and the credentials if it wants some"
     )
 
 

@@ -9,24 +9,43 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from envguard.errors import EnvguardError, NetworkError, ToolError
-from envguard.lock.failures import PROJECT, UnsolvableError, refusal_error
+from envguard.lock.failures import (
+    PROJECT,
+    TLS_HINT,
+    UnclearError,
+    UnsolvableError,
+    refusal_error,
+    status_error,
+)
 from envguard.redaction import clean_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from envguard.lock.uvprocess import Ended
 
 _MAX_REASON = 400
 _UNSOLVED = "No solution found when resolving dependencies"
 _BUILD = re.compile(r"Failed to (?:download and )?build(?: source distribution)? `([^`]+)`")
 _FETCH = re.compile(
-    r"(?:Failed to fetch|for url|Failed to read `--find-links` URL|unexpected \w+ from)"
+    r"(?:Failed to fetch|for url|Failed to read `--find-links` URL|unexpected \w+ from"
+    r"|`?Content-Type`?(?: \"[^\"]*\"| header)? for)"
     r":? ?\(?`?([^\s`)]+)"
 )
 _REQUEST = re.compile(
     r"Request failed|error sending request|HTTP status|Failed to (?:fetch|read)|"
-    r"Received some unexpected"
+    r"Received some unexpected|(?:Missing|Unsupported) `Content-Type`"
 )
-_STATUS = re.compile(r"\b([45]\d\d) ([A-Z][A-Za-z ]+)")
+_STATUS = re.compile(r"HTTP status (?:client|server) error \(([45]\d\d)\b")
+# As rustls says it, and in a few releases only by the name of the case.
+_TLS_WORDS = (
+    (("UnknownIssuer",), "its certificate is signed by nobody who is trusted"),
+    (("CaUsedAsEndEntity",), "its certificate is signed by itself"),
+    (("certificate expired", "Expired"), "its certificate has expired"),
+    (("certificate not valid yet", "NotValidYet"), "its certificate is not valid yet"),
+    (("certificate not valid for name", "NotValidForName"), "its certificate is for another host"),
+    (("",), "its certificate is not accepted"),
+)
 _REFUSED = re.compile(
     r"An index(?: URL)? \((?P<url>[^)]*)\)[^()]*?(?:\((?P<a>40[13] \w+)\)|(?P<b>40[13] \w+))"
 )
@@ -58,11 +77,12 @@ class _Parts:
     text: str
 
 
-def explain_failure(ended: Ended) -> EnvguardError:
+def explain_failure(ended: Ended, variables: Mapping[str, str] | None = None) -> EnvguardError:
     """The error that says why a run of uv failed.
 
     Args:
         ended: A run whose exit status is not 0.
+        variables: The environment that it ran in, for the proxies; None for none.
 
     Returns:
         NetworkError, UnsolvableError or ToolError; never with credentials in its text.
@@ -78,7 +98,7 @@ def explain_failure(ended: Ended) -> EnvguardError:
     if _DISABLED.search(parts.text) or "offline" in parts.headline.lower():
         return _offline(parts)
     if _REQUEST.search(parts.text):
-        return _network_error(parts)
+        return _network_error(parts, variables or {})
     said = ": ".join(dict.fromkeys(filter(None, (parts.headline, *parts.causes[-1:]))))
     return ToolError(f"uv failed: {_shorten(said or 'it gives no reason')}")
 
@@ -126,7 +146,7 @@ def _unsolved(parts: _Parts) -> EnvguardError:
     reason = _MARKER.sub("", told)
     refused = _REFUSED.search(hints)
     if refused and (refused["a"] or refused["b"]).startswith("401"):
-        return refusal_error(refused["url"], refused["a"] or refused["b"])
+        return refusal_error(refused["url"], 401)
     return UnsolvableError(
         _essential(reason),
         _bounds(reason),
@@ -144,17 +164,45 @@ def _offline(parts: _Parts) -> NetworkError:
     )
 
 
-def _network_error(parts: _Parts) -> NetworkError:
+def _network_error(parts: _Parts, variables: Mapping[str, str]) -> NetworkError:
+    """What is wrong between uv and an index, by the innermost cause that says it."""
     whole = " ".join((parts.headline, *parts.causes))
     address = _FETCH.search(whole)
-    place = address[1] if address else "the index"
-    status = _STATUS.search(whole)
+    url = address[1] if address else "the index"
+    what = "index cannot be read: "
+    if status := _STATUS.search(whole):
+        return status_error(url, int(status[1]), what=what)
+    if "tunnel error: proxy authorization required" in whole:
+        return status_error(url, 407, what=what)
+    if "invalid peer certificate" in whole:
+        words = next(w for signs, w in _TLS_WORDS if any(sign in whole for sign in signs))
+        return NetworkError(f"{what}{url}: {words}", hint=TLS_HINT)
+    if "received corrupt message of type InvalidContentType" in whole:
+        return NetworkError(f"{what}{url}: what answers there speaks no TLS", hint=TLS_HINT)
     last = parts.causes[-1] if parts.causes else parts.headline
-    why = f"it answers {status[1]} {status[2].strip()}" if status else _shorten(last)
-    return NetworkError(
-        f"index cannot be read: {place}: {why}",
-        hint="check the network, the proxy settings and the index address",
-    )
+    proxy = _proxy_for(url, variables) if "client error (Connect)" in whole else ""
+    way = f" (through the proxy {proxy})" if proxy else ""
+    message = f"{what}{url}{way}: {_shorten(last)}"
+    hint = "check the network, the proxy settings and the index address"
+    if "Missing `Content-Type`" in whole and url.startswith(("http://", "https://")):
+        return UnclearError(message, hint, url)  # so ends a redirect that leads back to itself
+    return NetworkError(message, hint)
+
+
+def _proxy_for(url: str, variables: Mapping[str, str]) -> str:
+    """The proxy that an address is asked through, without credentials; empty for none."""
+    from urllib.parse import urlsplit
+
+    from requests.utils import should_bypass_proxies
+
+    stated = {
+        name.lower().removesuffix("_proxy"): value
+        for name, value in sorted(variables.items())  # upper case first: lower case wins
+        if name.lower().endswith("_proxy") and value
+    }
+    if should_bypass_proxies(url, stated.get("no", "")):
+        return ""
+    return clean_text(stated.get(urlsplit(url).scheme) or stated.get("all", ""))
 
 
 def _build_error(package: str, parts: _Parts) -> ToolError:

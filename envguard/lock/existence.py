@@ -19,6 +19,8 @@ from packaging.version import Version
 
 from envguard.errors import NetworkError
 from envguard.facts.machine import OperatingSystem
+from envguard.lock.failures import NO_PAGE
+from envguard.lock.index import plain_file
 from envguard.redaction import strip_credentials
 
 if TYPE_CHECKING:
@@ -106,7 +108,10 @@ def _listed(address: str, sha256: str) -> ListedWheel | None:
         return None  # a source archive, or a link to something else
     kind, _, digest = parts.fragment.partition("=")
     stated = sha256 or (digest if kind == "sha256" else "")
-    url = strip_credentials(parts._replace(fragment="").geturl())
+    try:
+        url = plain_file(address)
+    except NetworkError:
+        return None  # its host is none
     return ListedWheel(filename, name, version, build, tags, url, stated)
 
 
@@ -220,7 +225,7 @@ def absent_from_index(build: TorchBuildRow, request: LockRequest, web: Web) -> s
     wheels = listed_wheels(index, "torch", web, is_flat=indexes.is_flat)
     shown = strip_credentials(index)
     if wheels is None:
-        return "" if web.is_offline else f"{shown} has no torch"
+        return "" if web.is_offline else f"{shown} {NO_PAGE}"
     backend = build.backend.label
     if choose_wheel(wheels, "torch", build.version, backend, target):
         return ""

@@ -5,16 +5,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from packaging.utils import NormalizedName, canonicalize_name
 
-from envguard.errors import InputError
+from envguard.errors import InputError, NetworkError
 from envguard.matrix.torch_table import INDEX_TEMPLATE
 from envguard.redaction import clean_text, strip_credentials
 
 if TYPE_CHECKING:
     from envguard.facts.versions import Backend
+
+
+_HOST = re.compile(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?", re.ASCII)
+_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+# What may stand in an address that shells, pip, YAML and heredocs read: no quotes, blanks,
+# backticks, ``$``, ``{`` or ``}``; pip fills in ``${NAME}`` from the environment.
+_PLAIN_PATH = "/%:@,=~"
 
 
 def _names(*words: str) -> frozenset[NormalizedName]:
@@ -87,9 +94,50 @@ def check_address(option: str, address: str) -> None:
             hint="it starts with https://, http:// or file://",
         )
     if re.search(r"[{}\s]", address):
-        raise InputError(f"{option}: {shown!r} holds a placeholder that is not known")
+        raise InputError(
+            f"{option}: {shown!r} holds a placeholder that is not known",
+            hint="variables are not filled in here: let the shell do it; a user and password of "
+            "the address are used and never written, .netrc serves as well",
+        )
+
+
+def plain_index(url: str) -> str:
+    """The address of an index as it is written: without credentials, nothing in it expands."""
+    parts = urlsplit(strip_credentials(url))
+    return urlunsplit(
+        (
+            parts.scheme,
+            parts.netloc,
+            _plain_path(parts.path),
+            quote(parts.query, safe="%:@,=~/?+&"),
+            "",
+        )
+    )
+
+
+def plain_file(url: str) -> str:
+    """The address of a file as it is written: no credentials, no query, nothing that expands.
+
+    Args:
+        url: As an index gives it.
+
+    Raises:
+        NetworkError: Its host is none.
+    """
+    parts = urlsplit(strip_credentials(url))
+    if parts.scheme != "file" and not _HOST.fullmatch(parts.netloc):
+        raise NetworkError(
+            f"an index leads to {clean_text(url)!r}, which names no host",
+            hint="an installer could fill in what it takes for a variable: use another index",
+        )
+    return urlunsplit((parts.scheme, parts.netloc, _plain_path(parts.path), "", ""))
+
+
+def _plain_path(path: str) -> str:
+    """A path with everything quoted that could mean something else; ``+`` as ``%2B``."""
+    return _LONE_PERCENT.sub("%25", quote(path, safe=_PLAIN_PATH))
 
 
 def is_same_index(one: str, other: str) -> bool:
     """Whether two addresses name one index, whatever credentials and final slash they carry."""
-    return strip_credentials(one).rstrip("/") == strip_credentials(other).rstrip("/")
+    return plain_index(one).rstrip("/") == plain_index(other).rstrip("/")

@@ -12,7 +12,7 @@ from packaging.utils import NormalizedName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from envguard.errors import NetworkError, ToolError
-from envguard.redaction import strip_credentials
+from envguard.lock.index import plain_file, plain_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,15 +31,17 @@ class Artifact:
 
     Args:
         filename: As in its address, unquoted.
-        url: Where it lies, without credentials.
+        url: Where it lies, without credentials and query; nothing in it expands.
         hashes: Pairs of algorithm and hexadecimal digest; never empty.
         size: In bytes; None when the index does not say.
+        had_query: The index gave the address with a query, which no lock holds.
     """
 
     filename: str
     url: str
     hashes: tuple[tuple[str, str], ...]
     size: int | None = None
+    had_query: bool = False
 
     @property
     def is_wheel(self) -> bool:
@@ -107,7 +109,7 @@ def parse_listing(text: str) -> tuple[Listed, ...]:
         if (match := _LISTED.match(line)) or (match := _DIRECT.match(line)):
             found.append(_listed(match))
         elif found and (match := _FROM.match(line)):
-            found[-1] = replace(found[-1], index_url=strip_credentials(match["index"]))
+            found[-1] = replace(found[-1], index_url=plain_index(match["index"]))
         elif found and (match := _VIA.match(line)) and match["parent"]:
             parents = found[-1].parents | {match["parent"].split()[0]}
             found[-1] = replace(found[-1], parents=parents)
@@ -202,12 +204,12 @@ def _read_artifact(file: Mapping[str, Any], name: str) -> Artifact:
             f"{name} comes from a local folder ({file.get('path')}), which no other machine has",
             hint="leave find-links out of uv's configuration for this command",
         )
-    url = strip_credentials(file["url"])
+    url, query = plain_file(file["url"]), urlsplit(file["url"]).query
     hashes = tuple(sorted(file.get("hashes", {}).items()))
     filename = file.get("name") or unquote(urlsplit(url).path.rpartition("/")[2])
     if not hashes:
         raise NetworkError(f"the index gives no hash for {filename}")
-    return Artifact(filename, url, hashes, file.get("size"))
+    return Artifact(filename, url, hashes, file.get("size"), had_query=bool(query))
 
 
 def _parse_version(text: str) -> Version:

@@ -14,8 +14,8 @@ from envguard.lock.companions import lacks_companion
 from envguard.lock.failures import NoCandidateError
 from envguard.lock.releases import Releases
 from envguard.lock.request import LockRequest
-from envguard.lock.resolve import TIMEOUT_S
 from envguard.lock.trial import TORCH, Means
+from envguard.lock.uvprocess import Limits
 from envguard.matrix.fit import DriverGrade, grade_driver
 from envguard.matrix.rows import TorchBuildRow
 
@@ -79,7 +79,7 @@ def plan_lock(
     uv: Uv,
     *,
     notes: tuple[str, ...] = (),
-    timeout_s: float = TIMEOUT_S,
+    limits: Limits | None = None,
     releases: Releases | None = None,
     say: Callable[[str], None] = _say_nothing,
 ) -> LockPlan:
@@ -93,7 +93,7 @@ def plan_lock(
         matrix: The tables.
         uv: The resolver.
         notes: Remarks to carry along.
-        timeout_s: Limit for each run of uv.
+        limits: What the whole lock may take; None for the usual, from now on.
         releases: Where prebuilt wheels are looked for; None for GitHub, without a cache.
         say: Told what is being done, for people who wait.
 
@@ -107,8 +107,9 @@ def plan_lock(
     ladder = narrow(rank_builds(wish, request.machines, matrix), request, matrix)
     if not ladder.candidates:
         raise _no_candidate(request, ladder, matrix)
-    releases = releases or Releases(partial(_open_web, is_offline=request.is_offline))
-    means = Means(matrix, uv, releases, timeout_s, say)
+    limits = limits or Limits()
+    web = partial(_open_web, is_offline=request.is_offline, limits=limits)
+    means = Means(matrix, uv, releases or Releases(web), limits, say)
     try:
         found = first_that_resolves(ladder.candidates, request, means)
     except NoCandidateError as err:
@@ -122,10 +123,10 @@ def plan_lock(
     return _make_plan(request, found, ladder, matrix, notes)
 
 
-def _open_web(*, is_offline: bool) -> Web:
+def _open_web(*, is_offline: bool, limits: Limits) -> Web:
     from envguard.lock.web import Web  # few locks need it
 
-    return Web(is_offline=is_offline)
+    return Web(is_offline=is_offline, limits=limits)
 
 
 def make_wish(request: LockRequest) -> Wish:
@@ -200,6 +201,13 @@ def _remarks(
         yield f"no driver is known: the build needs driver {floor} or newer"
     if not candidate.build.is_verified and request.is_offline:
         yield f"that {candidate.build.label} is published is announced, not established"
+    cut = [str(pin.name) for pin in pins if any(file.had_query for file in pin.artifacts)]
+    if cut:
+        yield (
+            f"the addresses of {', '.join(cut)} are written without the query that the index "
+            "gave with them: where the server gives nothing without it (signed addresses, which "
+            "expire), use --style index or an index with lasting addresses"
+        )
     for pin in pins:
         if pin.index_url.startswith("file:"):
             yield f"{pin.name} comes from {pin.index_url}, which the machines must have too"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envguard.errors import ToolError
+from envguard.lock.index import plain_file, plain_index
 from envguard.lock.record import record_table
 from envguard.lock.requirements import Style
-from envguard.redaction import strip_credentials
 
 if TYPE_CHECKING:
     from envguard.lock.locks import Locks
@@ -96,7 +96,7 @@ def _package(pin: Pin, marker: str) -> dict[str, Any]:
         # version in its metadata, which says nothing of torch and CUDA.
         archive = {k: v for k, v in (wheels or sources)[0].items() if k != "name"}
         return package | {"archive": archive}
-    package["index"] = strip_credentials(pin.index_url)
+    package["index"] = plain_index(pin.index_url)
     if sources and not wheels:
         package["sdist"] = sources[0]
     if wheels:
@@ -105,7 +105,7 @@ def _package(pin: Pin, marker: str) -> dict[str, Any]:
 
 
 def _file(artifact: Artifact) -> dict[str, Any]:
-    file: dict[str, Any] = {"name": artifact.filename, "url": strip_credentials(artifact.url)}
+    file: dict[str, Any] = {"name": artifact.filename, "url": plain_file(artifact.url)}
     if artifact.size is not None:
         file["size"] = artifact.size
     file["hashes"] = dict(artifact.hashes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envguard.facts.codec import to_dict
+from envguard.lock.index import plain_index
 from envguard.lock.pins import glibc_needed
 from envguard.redaction import strip_credentials
 
@@ -28,7 +29,7 @@ def record_table(plan: LockPlan) -> dict[str, Any]:
         "matrix_version": plan.matrix_version,
         "torch": str(build.version),
         "backend": build.backend.label,
-        "index_url": strip_credentials(plan.torch_index),
+        "index_url": plain_index(plan.torch_index),
         "platform": str(target.platform),
         "python": str(target.python),
         **({"is_free_threaded": True} if target.is_free_threaded else {}),

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from enum import Enum
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit, urlunsplit
 
 from envguard.errors import InputError
-from envguard.lock.index import is_same_index
-from envguard.redaction import strip_credentials
+from envguard.lock.index import is_same_index, plain_file, plain_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +75,7 @@ def requirement_lines(
 def index_lines(plan: LockPlan, style: Style) -> Iterator[str]:
     """The default index where it was stated; in the index style every index that is needed."""
     elsewhere = (p.index_url for p in plan.pins if not plan.comes_from_torch_index(p))
-    others = sorted({strip_credentials(url) for url in elsewhere if url})
+    others = sorted({plain_index(url) for url in elsewhere if url})
     stated = plan.request.indexes.default
     others.sort(key=lambda url: stated is None or not is_same_index(url, stated))
     if style is Style.INDEX:
@@ -88,7 +86,7 @@ def index_lines(plan: LockPlan, style: Style) -> Iterator[str]:
         if others:
             yield f"--extra-index-url {plan.torch_index}"
     elif stated is not None:
-        yield f"--index-url {strip_credentials(stated)}"
+        yield f"--index-url {plain_index(stated)}"
 
 
 def _option_for(url: str) -> str:
@@ -99,7 +97,7 @@ def _option_for(url: str) -> str:
 def _by_url(pin: Pin) -> str:
     artifact = pin.artifacts[0]
     marker = f" ; {pin.marker}" if pin.marker else ""
-    return f"{pin.name} @ {_quoted(artifact)}#sha256={_sha256(artifact)}{marker}"
+    return f"{pin.name} @ {plain_file(artifact.url)}#sha256={_sha256(artifact)}{marker}"
 
 
 def _by_hash(pin: Pin, separator: str) -> str:
@@ -108,13 +106,6 @@ def _by_hash(pin: Pin, separator: str) -> str:
     return separator.join(
         (f"{pin.name}=={pin.version}{marker}", *(f"--hash=sha256:{digest}" for digest in hashes))
     )
-
-
-def _quoted(artifact: Artifact) -> str:
-    """The address with ``+`` as ``%2B``, which some servers take for a space otherwise."""
-    parts = urlsplit(strip_credentials(artifact.url))
-    path = quote(parts.path, safe="/%:@!$&'(),;=~")
-    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
 
 def _sha256(artifact: Artifact) -> str:

@@ -16,6 +16,7 @@ from envguard.errors import EnvguardError, NetworkError, ToolError
 from envguard.lock.failures import PROJECT, UnsolvableError
 from envguard.lock.index import CUDA_FREE, is_same_index
 from envguard.lock.interpreter import interpreter_for
+from envguard.lock.look import Look, indexes_of
 from envguard.lock.project import (
     Problem,
     Routing,
@@ -26,14 +27,13 @@ from envguard.lock.project import (
 )
 from envguard.lock.runner import Uv, with_default_index
 from envguard.lock.uvconfig import without_torch_backend
-from envguard.lock.uvprocess import Started, run_uv
+from envguard.lock.uvprocess import Limits, Started, run_uv
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from envguard.lock.pins import Listed, Pin
 
-TIMEOUT_S = 900.0
 _MAX_PASSES = 5
 _USED_AFTERWARDS = (
     "envguard.lock.pins",
@@ -50,7 +50,7 @@ class _Run:
     uv: Uv
     folder: Path
     python: str
-    timeout_s: float
+    limits: Limits
 
 
 class _Guess:
@@ -97,7 +97,7 @@ class _Guess:
             self._thread.join()
 
 
-def resolve(problem: Problem, uv: Uv, *, timeout_s: float = TIMEOUT_S) -> tuple[Pin, ...]:
+def resolve(problem: Problem, uv: Uv, *, limits: Limits | None = None) -> tuple[Pin, ...]:
     """Resolve a problem to pins.
 
     A source of uv routes only what the project itself asks for, so members of the family that
@@ -107,7 +107,7 @@ def resolve(problem: Problem, uv: Uv, *, timeout_s: float = TIMEOUT_S) -> tuple[
     Args:
         problem: What to resolve.
         uv: The program.
-        timeout_s: Limit for each run of uv.
+        limits: What the whole lock may take; None for the usual, from now on.
 
     Returns:
         The pins by name.
@@ -123,7 +123,7 @@ def resolve(problem: Problem, uv: Uv, *, timeout_s: float = TIMEOUT_S) -> tuple[
     ):
         folder = Path(name)
         uv = replace(uv, variables=without_torch_backend(uv.variables, folder))
-        run = _Run(uv, folder, interpreter_for(problem.target, folder), timeout_s)
+        run = _Run(uv, folder, interpreter_for(problem.target, folder), limits or Limits())
         listing, routing, guess = _route(problem, run, stack)
         _check_origins(listing, problem, routing)
         pins = _read_files(listing, problem, routing, run, guess)
@@ -177,7 +177,7 @@ def _route(
             _import_rest()
 
         try:
-            text = _compile(problem, run, routing, "requirements.txt", meanwhile=meanwhile)
+            text = _list(problem, run, routing, meanwhile)
         except UnsolvableError as err:
             lacking = routed_names(problem, routing) & CUDA_FREE & (err.unknown | err.lacking)
             if not lacking:
@@ -192,6 +192,22 @@ def _route(
             return listing, routing, guess
         routing = adjusted
     raise ToolError("uv's answers about the torch family do not settle")
+
+
+def _list(problem: Problem, run: _Run, routing: Routing, meanwhile: Callable[[], None]) -> str:
+    """The first pass, which reads the indexes; with a look at their pages beside it."""
+    with Look(problem, run.uv.variables, run.limits) as look:
+        try:
+            return _compile(
+                problem,
+                run,
+                routing,
+                "requirements.txt",
+                meanwhile=meanwhile,
+                started=look.started,
+            )
+        except (NetworkError, ToolError) as err:
+            raise look.explain(err) from err
 
 
 def _adjust(routing: Routing, listing: tuple[Listed, ...], problem: Problem) -> Routing:
@@ -276,7 +292,8 @@ def _compile(
         uv,
         arguments,
         folder=run.folder,
-        timeout_s=run.timeout_s,
+        limits=run.limits,
+        doing=f"uv's reading of {indexes_of(problem, uv.variables)}",
         meanwhile=meanwhile,
         started=started,
     )
@@ -284,7 +301,7 @@ def _compile(
         from envguard.lock.complaints import check_config_was_read, explain_failure
 
         if ended.returncode != 0:
-            raise explain_failure(ended)
+            raise explain_failure(ended, uv.variables)
         check_config_was_read(ended)
     try:
         return output.read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from envguard.lock.releases import Releases
 from envguard.lock.repairs import find_repairs
 from envguard.lock.resolve import resolve
 from envguard.lock.runner import Uv
+from envguard.lock.uvprocess import Limits
 from envguard.matrix.loader import Matrix
 
 if TYPE_CHECKING:
@@ -38,14 +39,14 @@ class Means:
         matrix: The tables.
         uv: The resolver.
         releases: Where prebuilt wheels are looked for.
-        timeout_s: Limit for each run of uv.
+        limits: What the whole lock may take.
         say: Told what is being done, for people who wait.
     """
 
     matrix: Matrix
     uv: Uv
     releases: Releases
-    timeout_s: float
+    limits: Limits
     say: Callable[[str], None]
 
 
@@ -104,12 +105,12 @@ def _is_named(name: str, reason: str) -> bool:
 def _resolve_either_way(problem: Problem, request: LockRequest, means: Means) -> tuple[Pin, ...]:
     """Resolve; a mirror without a page for torch may be one page of links."""
     try:
-        return resolve(problem, means.uv, timeout_s=means.timeout_s)
+        return resolve(problem, means.uv, limits=means.limits)
     except UnsolvableError as err:
         if not request.indexes.is_mirror or problem.is_flat or TORCH not in err.unknown:
             raise
         try:
-            return resolve(replace(problem, is_flat=True), means.uv, timeout_s=means.timeout_s)
+            return resolve(replace(problem, is_flat=True), means.uv, limits=means.limits)
         except (UnsolvableError, NetworkError) as flat_err:
             raise err from flat_err
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
-from envguard.lock.index import is_same_index
+from envguard.lock.index import is_same_index, plain_index
 from envguard.lock.requirements import Style, heading
-from envguard.redaction import strip_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -88,7 +87,7 @@ def _indexes(plans: Iterable[LockPlan]) -> Iterator[dict[str, Any]]:
             kind = {"format": "flat"} if is_flat else {}
             yield {"name": name, "url": plan.torch_index, "explicit": True, **kind}
     stated = {p.request.indexes.default for p in plans} - {None}
-    for url in sorted(strip_credentials(url) for url in stated if url):
+    for url in sorted(plain_index(url) for url in stated if url):
         if not any(is_same_index(url, plan.torch_index) for plan in plans):
             yield {"name": "default", "url": url, "default": True}
 

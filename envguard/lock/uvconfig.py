@@ -42,6 +42,30 @@ def without_torch_backend(variables: Mapping[str, str], folder: Path) -> Mapping
     return {**variables, "UV_CONFIG_FILE": str(path)}
 
 
+def default_index(variables: Mapping[str, str]) -> str | None:
+    """The index that uv takes everything from that no other is stated for.
+
+    Args:
+        variables: The environment that uv runs in.
+
+    Returns:
+        None where nothing states one and uv's own default holds.
+    """
+    stated = variables.get("UV_DEFAULT_INDEX") or variables.get("UV_INDEX_URL")
+    if stated or variables.get("UV_NO_CONFIG") not in {None, "", "0", "false"}:
+        return stated
+    documents = (_read(path) for path in _files(variables))
+    return next((url for found in documents if found and (url := _index_in(found))), None)
+
+
+def _index_in(document: Mapping[str, Any]) -> str:
+    tables = document.get("index")
+    listed = [t for t in tables if isinstance(t, dict)] if isinstance(tables, list) else []
+    urls = [table.get("url") for table in listed if table.get("default") is True]
+    plain = [document.get("index-url"), _pip(document).get("index-url")]
+    return next((url for url in (*urls, *plain) if isinstance(url, str)), "")
+
+
 def _files(variables: Mapping[str, str]) -> Iterator[Path]:
     """The settings files in the order in which uv ranks them."""
     if stated := variables.get("UV_CONFIG_FILE"):

@@ -1,4 +1,4 @@
-"""Runs uv: in a process group that ends with the call, within a time limit."""
+"""Runs uv: in a process group that ends with the call, within limits of time and memory."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envguard.errors import ToolError
+from envguard.errors import InputError, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +22,61 @@ if TYPE_CHECKING:
 
 _TALK_BYTES = 256 * 1024
 _REAP_S = 10.0
+TIME_LIMIT_S = 900.0
+# A resolution of vllm, deepspeed, transformers and jupyter together needs between 0.25 and 0.5 GiB;
+# an endless page took 24 GB before anything said no.
+_MOST_MEMORY_BYTES = 8 * 1024**3
+_LEAST_MEMORY_BYTES = 2 * 1024**3
+_OUT_OF_MEMORY = "memory allocation of"
+
+
+class MemoryLimitError(ToolError):
+    """uv took more memory than it may have."""
+
+
+class Limits:
+    """What one lock may take in all, whatever it asks of uv and of servers.
+
+    Args:
+        time_s: From now on.
+        memory_bytes: Data of each run of uv and of what it starts (RLIMIT_DATA, which only Linux
+            has in this sense); None for half of the machine's memory, 2 GiB to 8 GiB.
+
+    Raises:
+        InputError: The time is none.
+    """
+
+    def __init__(self, time_s: float = TIME_LIMIT_S, memory_bytes: int | None = None) -> None:
+        if not 0 < time_s <= threading.TIMEOUT_MAX:
+            raise InputError(f"--time-limit: {time_s:g} is no number of seconds above 0")
+        self.time_s = time_s
+        self.memory_bytes = memory_bytes or _usual_memory()
+        self.looked_at: set[str] = set()
+        self._ends = time.monotonic() + time_s
+
+    def left_s(self) -> float:
+        """The seconds that are left; 0 when none are."""
+        return max(0.0, self._ends - time.monotonic())
+
+    def late_error(self, doing: str) -> ToolError:
+        """The error for when none are left.
+
+        Args:
+            doing: What was being done.
+        """
+        return ToolError(
+            f"{doing} did not end within {self.time_s:g} s, the limit for the whole lock",
+            hint="an index may be slow: run it again, what was fetched is cached, or give it more "
+            "with --time-limit",
+        )
+
+
+def _usual_memory() -> int:
+    try:
+        pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # Windows has none, others may not know
+        return _MOST_MEMORY_BYTES
+    return min(_MOST_MEMORY_BYTES, max(_LEAST_MEMORY_BYTES, pages * size // 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +91,20 @@ class Ended:
     returncode: int
     talk: str
 
+    @property
+    def is_out_of_memory(self) -> bool:
+        """Whether it took more memory than it may have."""
+        return self.returncode != 0 and _OUT_OF_MEMORY in self.talk
+
 
 def run_uv(
     uv: Uv,
     arguments: Sequence[str],
     *,
     folder: Path,
-    timeout_s: float,
+    limits: Limits,
     talk_bytes: int = _TALK_BYTES,
+    doing: str = "uv",
     meanwhile: Callable[[], None] | None = None,
     started: Started | None = None,
 ) -> Ended:
@@ -52,22 +114,25 @@ def run_uv(
         uv: The program.
         arguments: What follows the program's name.
         folder: Working directory.
-        timeout_s: How long it may take.
+        limits: What it may take.
         talk_bytes: How much of the end of stderr is kept.
+        doing: What it does, for messages.
         meanwhile: What can be done while it runs.
         started: A handle by which another thread can end it.
 
     Raises:
         ToolError: It cannot be started, or takes too long.
+        MemoryLimitError: It takes too much memory.
     """
     with (folder / "talk").open("w+b") as talk:
         started = started or Started()
         # A timer and a plain wait: waiting with a limit polls, and notices the end late.
         is_late = threading.Event()
-        limit = threading.Timer(timeout_s, _end_late, (started, is_late))
+        limit = threading.Timer(limits.left_s(), _end_late, (started, is_late))
         limit.daemon = True
         try:
             process = _start(uv, arguments, folder, talk, started)
+            _limit_memory(process.pid, limits.memory_bytes)
             limit.start()
             if meanwhile is not None:
                 meanwhile()
@@ -76,11 +141,14 @@ def run_uv(
             limit.cancel()
             started.end()
         if is_late.is_set():
-            raise ToolError(
-                f"uv did not finish within {timeout_s:g} s",
-                hint="the index may be slow: run it again, what was fetched is cached",
+            raise limits.late_error(doing)
+        ended = Ended(process.returncode, _tail(talk, talk_bytes))
+        if ended.is_out_of_memory:
+            raise MemoryLimitError(
+                f"{doing} took more than {limits.memory_bytes / 1024**3:.1f} GiB of memory",
+                hint="a page of an index may have no end: check the addresses of the indexes",
             )
-        return Ended(process.returncode, _tail(talk, talk_bytes))
+        return ended
 
 
 class Started:
@@ -134,6 +202,21 @@ def _spawn(
         )
     except OSError as err:
         started.error = err
+
+
+def _limit_memory(pid: int, most_bytes: int) -> None:
+    """Let a process, and what it will start, have only so much data, where the platform can."""
+    if sys.platform != "linux":
+        return
+    import resource
+
+    try:
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_DATA)
+        stated = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+        most = min([most_bytes, *stated])
+        resource.prlimit(pid, resource.RLIMIT_DATA, (most, most))
+    except (ProcessLookupError, PermissionError):
+        return  # it has ended, or this system lets nobody limit another process
 
 
 def _tail(stream: IO[bytes], limit: int) -> str:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from envguard.errors import NetworkError
+from envguard.lock.failures import TLS_HINT, HarmfulPageError, status_error
 from envguard.lock.webcache import CachedPage
-from envguard.lock.webstream import read_parts
+from envguard.lock.webstream import begin_answer, read_parts
 from envguard.redaction import clean_text, strip_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import requests
 
+    from envguard.lock.uvprocess import Limits
     from envguard.lock.webcache import WebCache
 
 MOST_PAGE_BYTES = 32 * 1024 * 1024
@@ -28,6 +32,9 @@ _OK, _PART, _NOT_MODIFIED = 200, 206, 304
 _HEADERS = {"User-Agent": "envguard"}
 _PLAIN = {"Accept-Encoding": "identity"}
 _HEADLESS = frozenset({403, 405, 501})
+_CERTIFICATE = re.compile(r"certificate verify failed: ([\w ,'.:*-]+?)\.? ?\(")
+_PROXY_ASKS = re.compile(r"\b407\b")
+_SHORTEST_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,9 @@ class Web:
         cache: Where answers are kept; None for nowhere.
         is_offline: Nothing is asked, only the cache is read.
         timeouts: How long servers may take.
+        limits: What the whole lock may take, which counts as well; None for no end.
+        authorities: File of certificates that are trusted, as uv takes it from ``SSL_CERT_FILE``;
+            empty for the usual ones.
     """
 
     def __init__(
@@ -92,10 +102,14 @@ class Web:
         *,
         is_offline: bool = False,
         timeouts: Timeouts | None = None,
+        limits: Limits | None = None,
+        authorities: str = "",
     ) -> None:
         self.cache = cache
         self.is_offline = is_offline
         self.timeouts = timeouts or Timeouts()
+        self._limits = limits
+        self._authorities = authorities
         self._session: requests.Session | None = None
         self._pages: dict[str, Page | None] = {}
 
@@ -137,6 +151,19 @@ class Web:
             self.cache.keep_page(key, CachedPage(page.url, etag, page.text))
         return page
 
+    def look(self, url: str, *, accept: str = "text/html") -> None:
+        """Read a page to its end for what it does to a reader; nothing of it is kept.
+
+        Raises:
+            HarmfulPageError: It never ends, is too large or too slow, or leads astray.
+            StatusError: The server answers with another status than success.
+            NetworkError: No answer, or a broken one.
+        """
+        with self._open("GET", url, {"Accept": accept}) as answer:
+            _check_status(answer, url)
+            for _ in self._bounded(answer, url):
+                pass
+
     def content(self, url: str, limit_bytes: int) -> bytes:
         """Download a file; nothing of it is kept.
 
@@ -152,7 +179,7 @@ class Web:
         body = bytearray()
         with self._open("GET", url, _PLAIN) as answer:
             _check_status(answer, url)
-            for part in read_parts(answer, url, self.timeouts.page_s):
+            for part in read_parts(answer, url, self._at_most(self.timeouts.page_s)):
                 body += part
                 if len(body) > limit_bytes:
                     raise NetworkError(f"{clean_text(url)}: larger than {limit_bytes} bytes")
@@ -208,7 +235,7 @@ class Web:
         digest, received = hashlib.sha256(), 0
         with self._open("GET", url, _PLAIN) as answer:
             _check_status(answer, url)
-            for part in read_parts(answer, url, self.timeouts.file_s):
+            for part in read_parts(answer, url, self._at_most(self.timeouts.file_s)):
                 digest.update(part)
                 received += len(part)
         if file.size is not None and received != file.size:
@@ -218,14 +245,23 @@ class Web:
         return digest.hexdigest()
 
     def _read_body(self, answer: requests.Response, url: str) -> bytes:
-        body = bytearray()
-        for part in read_parts(answer, url, self.timeouts.page_s):
-            body += part
-            if len(body) > MOST_PAGE_BYTES:
-                raise NetworkError(
+        return b"".join(self._bounded(answer, url))
+
+    def _bounded(self, answer: requests.Response, url: str) -> Iterator[bytes]:
+        """The parts of a page, unpacked, as long as it is one that can be read."""
+        received = 0
+        for part in read_parts(answer, url, self._at_most(self.timeouts.page_s)):
+            received += len(part)
+            if received > MOST_PAGE_BYTES:
+                raise HarmfulPageError(
                     f"{clean_text(url)}: the page is larger than {MOST_PAGE_BYTES // 1024**2} MiB"
                 )
-        return bytes(body)
+            yield part
+
+    def _at_most(self, seconds: float) -> float:
+        """So many seconds, or what is left of all of them."""
+        left = seconds if self._limits is None else min(seconds, self._limits.left_s())
+        return max(left, _SHORTEST_S)
 
     def _open(self, method: str, url: str, headers: Mapping[str, str]) -> requests.Response:
         """Send a request and follow redirects, each to https or on the same server."""
@@ -236,27 +272,30 @@ class Web:
             target = urljoin(url, answer.headers.get("Location", ""))
             answer.close()
             if not _is_safe_redirect(url, target):
-                raise NetworkError(
+                raise HarmfulPageError(
                     f"{clean_text(url)} redirects to {clean_text(target)}, which is not https",
                     hint="check the address: what comes over plain http can be anybody's",
                 )
             url = target
-        raise NetworkError(f"{clean_text(url)}: more than {_MOST_REDIRECTS} redirects")
+        raise HarmfulPageError(f"{clean_text(url)}: more than {_MOST_REDIRECTS} redirects")
 
     def _send(self, method: str, url: str, headers: Mapping[str, str]) -> requests.Response:
         import requests
 
         if self._session is None:
             self._session = requests.Session()
+            self._session.verify = self._authorities or True
+        ask = partial(
+            self._session.request,
+            method,
+            url,
+            headers={**_HEADERS, **headers},
+            timeout=(self._at_most(self.timeouts.connect_s), self._at_most(self.timeouts.read_s)),
+            stream=True,
+            allow_redirects=False,
+        )
         try:
-            return self._session.request(
-                method,
-                url,
-                headers={**_HEADERS, **headers},
-                timeout=(self.timeouts.connect_s, self.timeouts.read_s),
-                stream=True,
-                allow_redirects=False,
-            )
+            return begin_answer(ask, url, self._at_most(self.timeouts.page_s))
         except (requests.RequestException, ValueError) as err:
             raise _no_answer(url, err) from err
 
@@ -283,20 +322,25 @@ def _described(answer: requests.Response, url: str, key: str) -> RemoteFile | No
 
 
 def _check_status(answer: requests.Response, url: str) -> None:
-    if answer.status_code == 401:
-        raise NetworkError(
-            f"{clean_text(url)} refuses access: 401",
-            hint="check the credentials in .netrc or in the address",
-        )
     if answer.status_code != _OK:
-        raise NetworkError(f"{clean_text(url)}: the server answers {answer.status_code}")
+        asked = answer.headers.get("Retry-After", "")
+        raise status_error(url, answer.status_code, retry_after=asked)
 
 
 def _no_answer(url: str, err: Exception) -> NetworkError:
     import requests
 
+    place, hint = clean_text(url), "check the network and the proxy settings, or use --offline"
+    if isinstance(err, requests.exceptions.ProxyError):
+        if _PROXY_ASKS.search(str(err)):
+            return status_error(url, 407)
+        return NetworkError(f"{place}: the proxy on the way gives no answer", hint=hint)
+    if isinstance(err, requests.exceptions.SSLError):
+        said = _CERTIFICATE.search(str(err))
+        why = f"its certificate is not accepted: {said[1]}" if said else "it speaks no proper TLS"
+        return NetworkError(f"{place}: {why}", hint=TLS_HINT)
+    if isinstance(err, requests.ReadTimeout):
+        why = f"it does not answer in time ({type(err).__name__})"
+        return HarmfulPageError(f"{place}: {why}", hint, is_silence=True)
     why = "it does not answer in time" if isinstance(err, requests.Timeout) else "no answer"
-    return NetworkError(
-        f"{clean_text(url)}: {why} ({type(err).__name__})",
-        hint="check the network and the proxy settings, or use --offline",
-    )
+    return NetworkError(f"{place}: {why} ({type(err).__name__})", hint=hint)

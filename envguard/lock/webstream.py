@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from typing import TYPE_CHECKING
 
 from envguard.errors import NetworkError
+from envguard.lock.failures import HarmfulPageError
 from envguard.redaction import clean_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import requests
 
 _BLOCK = 256 * 1024
+
+
+def begin_answer(
+    send: Callable[[], requests.Response], url: str, limit_s: float
+) -> requests.Response:
+    """Send a request and wait for the head of its answer, in all no longer than a limit.
+
+    A head that comes in byte by byte never runs into the limits between two bytes, so it is
+    waited for in a thread that is left behind.
+
+    Args:
+        send: Sends it.
+        url: Where to, for messages.
+        limit_s: How long it may take.
+
+    Raises:
+        HarmfulPageError: It takes longer.
+    """
+    answers: queue.SimpleQueue[requests.Response | BaseException] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            answers.put(send())
+        except BaseException as err:  # noqa: BLE001 - raised again where it is waited for
+            answers.put(err)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        answer = answers.get(timeout=limit_s)
+    except queue.Empty as err:
+        raise HarmfulPageError(f"{clean_text(url)}: no answer within {limit_s:.0f} s") from err
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
 
 
 def read_parts(answer: requests.Response, url: str, limit_s: float) -> Iterator[bytes]:
@@ -28,7 +65,7 @@ def read_parts(answer: requests.Response, url: str, limit_s: float) -> Iterator[
         NetworkError: It breaks off, or takes longer.
     """
     import requests
-    from urllib3.exceptions import HTTPError
+    from urllib3.exceptions import HTTPError, ReadTimeoutError
 
     started = time.monotonic()
     try:
@@ -36,6 +73,8 @@ def read_parts(answer: requests.Response, url: str, limit_s: float) -> Iterator[
         expected = answer.headers.get("Content-Length", "")
         if expected.isdecimal() and answer.raw.tell() < int(expected):
             raise NetworkError(f"{clean_text(url)}: the answer was cut off")
+    except (ReadTimeoutError, requests.Timeout, TimeoutError) as err:
+        raise HarmfulPageError(f"{clean_text(url)}: the server stopped in the middle") from err
     except (requests.RequestException, HTTPError, OSError) as err:
         raise NetworkError(
             f"{clean_text(url)}: the answer was cut off ({type(err).__name__})"
@@ -55,5 +94,5 @@ def _arriving(answer: requests.Response) -> Iterator[bytes]:
 def _within(parts: Iterable[bytes], url: str, deadline: float) -> Iterator[bytes]:
     for part in parts:
         if time.monotonic() > deadline:
-            raise NetworkError(f"{clean_text(url)}: the server is too slow")
+            raise HarmfulPageError(f"{clean_text(url)}: the server is too slow")
         yield part

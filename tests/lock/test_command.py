@@ -125,7 +125,7 @@ def test_machine_without_driver_gets_a_cpu_build_and_is_told(
         (("torch", "--release-base", "hub", *V100), 2, "--release-base: 'hub' is not an address"),
         (("torch", "--uv", "nowhere/uv", *V100), 3, "uv cannot be started: nowhere/uv"),
         (("torch>=2.15", *V100, *TARGET), 1, "no build of torch>=2.15 serves the machines"),
-        (("nosuch", *V100, *TARGET), 1, "nosuch was not found"),
+        (("nosuch", *V100, *TARGET), 3, "has no page for nosuch: 404 Not Found"),
     ],
 )
 def test_what_cannot_be_done_is_one_clear_line(

@@ -120,7 +120,7 @@ def build(matrix: Matrix, version: str, backend: str) -> TorchBuildRow:
         ("2.8.0", "cu126", "3.12", ""),
         ("2.8.0", "cu126", "3.10", "/whl/cu126 has no wheel of it for cp310 on linux-x86_64"),
         ("2.12.1", "cu126", "3.12", "/whl/cu126 does not have it"),
-        ("2.5.1", "cu124", "3.12", "/whl/cu124 has no torch"),  # answers 403
+        ("2.5.1", "cu124", "3.12", "/whl/cu124 has no page for torch"),  # answers 403
     ],
 )
 def test_index_is_asked_for_the_wheel_of_a_python(

@@ -253,7 +253,7 @@ def test_page_with_all_backends_gives_companions_of_the_same_backend(
     ("prefix", "trouble", "said"),
     [
         ("/whl", Trouble.FORBIDDEN, "/whl/cu126 refuses access: 403 Forbidden"),
-        ("/whl", Trouble.MISSING, "/whl/cu126 has no torch"),
+        ("/whl", Trouble.MISSING, "/whl/cu126 has no page for torch"),
         ("/simple", Trouble.FORBIDDEN, "/simple refuses access: 403 Forbidden"),
     ],
 )

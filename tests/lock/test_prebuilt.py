@@ -201,7 +201,7 @@ def test_download_that_is_another_file_than_announced_is_refused(
 @pytest.mark.parametrize(
     ("trouble", "said"),
     [
-        (Trouble.BROKEN, "the server answers 500"),
+        (Trouble.BROKEN, "it answers 500 Internal Server Error"),
         (Trouble.ELSEWHERE, "which is not https"),
         (Trouble.DROPPED, "no answer"),
     ],

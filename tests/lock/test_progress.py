@@ -50,7 +50,7 @@ def _read(reader: int) -> bytes:
 
 
 def test_long_wait_shows_what_is_being_done() -> None:
-    shown, _ = on_terminal(1.5)
+    shown, _ = on_terminal(3)
     assert "trying torch [2.8.0]" in shown
     assert "trying torch 2.7.1" in shown
     assert shown.rstrip().endswith("\x1b[2K")  # and the line is wiped away
@@ -65,7 +65,21 @@ def test_quiet_shows_nothing() -> None:
     assert on_terminal(1.5, wanted=False)[0] == ""
 
 
-def test_file_as_standard_error_shows_nothing() -> None:
+def test_file_as_standard_error_gets_a_word_after_some_seconds() -> None:
+    code = CODE.format(seconds=1.5, wanted=True).replace("=True", "=True, first_s=0.5, next_s=0.5")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "envguard: still waiting: trying torch [2.8.0]\n" in done.stderr
+    assert done.stdout == "loaded False\n"
+
+
+def test_quiet_file_gets_no_word() -> None:
+    code = CODE.format(seconds=1.0, wanted=False)
+    code = code.replace("=False", "=False, first_s=0.3, next_s=0.3")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def test_file_as_standard_error_shows_nothing_at_first() -> None:
     code = CODE.format(seconds=1.3, wanted=True)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stderr, done.stdout) == ("", "loaded False\n")

@@ -11,7 +11,7 @@ import pytest
 
 from envguard.lock.resolve import resolve
 from envguard.lock.runner import find_uv
-from envguard.lock.uvconfig import without_torch_backend
+from envguard.lock.uvconfig import default_index, without_torch_backend
 from tests.lock.problems import asking, origins
 
 if TYPE_CHECKING:
@@ -79,3 +79,25 @@ def test_resolution_asks_no_other_torch_index(
     uv = find_uv({**environ, **odd, "UV_CACHE_DIR": str(tmp_path / "cache")})
     pins = resolve(replace(asking(problem, "timm"), default_index=None), uv)
     assert origins(pins, problem) == {"torch", "torchvision", "triton"}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('[[index]]\nurl = "https://a.example"\ndefault = true\n', "https://a.example"),
+        ('[[index]]\nurl = "https://a.example"\n', None),
+        ('index-url = "https://b.example"\n', "https://b.example"),
+        ('[pip]\nindex-url = "https://c.example"\n', "https://c.example"),
+        ('index = "nonsense"\npip = 3\n', None),
+        ("", None),
+    ],
+)
+def test_default_index_is_read_from_the_settings(
+    tmp_path: Path, text: str, found: str | None
+) -> None:
+    (tmp_path / "uv.toml").write_text(text)
+    variables = {"UV_CONFIG_FILE": str(tmp_path / "uv.toml")}
+    assert default_index(variables) == found
+    assert default_index({**variables, "UV_NO_CONFIG": "1"}) is None
+    stated = {**variables, "UV_DEFAULT_INDEX": "https://d.example"}
+    assert default_index(stated) == "https://d.example"

@@ -70,7 +70,7 @@ def test_403_and_404_are_absence(index: LoopbackIndex, trouble: Trouble) -> None
 @pytest.mark.parametrize(
     ("trouble", "said"),
     [
-        (Trouble.BROKEN, "the server answers 500"),
+        (Trouble.BROKEN, "it answers 500 Internal Server Error"),
         (Trouble.UNAUTHORIZED, "refuses access: 401"),
         (Trouble.TRUNCATED, "the answer was cut off"),
         (Trouble.DROPPED, "no answer"),
