@@ -41,7 +41,11 @@ def smoke(
     *,
     output: OutputOptions,
 ) -> int:
-    """Run forward, backward and an optimizer step on one device, stage by stage, in a child."""
+    """Run forward, backward and an optimizer step on one device, stage by stage, in a child.
+
+    It imports torch, and so runs the environment with its start-up files; the other commands only
+    read it.
+    """
     if list_stages:
         write_text(describe_stages(), output.output)
         return ExitCode.FITS

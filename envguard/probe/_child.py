@@ -1,16 +1,29 @@
-# Runs inside the inspected interpreter: standard library only, Python 3.8 syntax, no envguard
-# import, one JSON object on the last line of stdout.
+# Runs inside the inspected interpreter, which was started with -I -S: standard library only,
+# Python 3.8 syntax, no envguard import, one JSON object on the last line of stdout.
 """Describes this interpreter and what is installed in it, without importing any of it."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import stat
 import sys
+
+TYPE_CHECKING = False  # typing's own would import it
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 _HEAD = 1024  # Name and Version are among the first lines of METADATA
 _KINDS = (".dist-info", ".egg-info")
 _SUFFIXES = (".py", ".so", ".pyd")
+# Import hooks of editable installs: setuptools, hatchling, scikit-build-core, meson-python.
+_HOOK = re.compile(
+    r"__editable___.+_finder\.py|_editable_impl_.+\.py|__editables_.+\.py|_.+_editable(?:_loader)?\.py"
+)
+_MAPPED = re.compile(
+    r"""['"]torch['"]\s{0,9}[:,]\s{0,9}('(?:[^'\\\n]|\\.){1,4096}'|"(?:[^"\\\n]|\\.){1,4096}")"""
+)
 _LEVELS = {"alpha": "a", "beta": "b", "candidate": "rc", "final": ""}
 _CONDA_NAMES = frozenset(
     (
@@ -34,12 +47,15 @@ _CONDA_NAMES = frozenset(
 )
 
 
-def describe(path: list[str]) -> dict[str, object]:
+def describe(path: list[str], not_run: Sequence[str] = ()) -> dict[str, object]:
     """Describe the running interpreter.
 
     Args:
         path: Where imports are looked up, in order; the script's own folder left out.
+        not_run: Files with code that a start of it would have run, and this one did not.
     """
+    # The import hooks of editable installs put a name on the path that is no place.
+    path = [entry for entry in path if not entry.endswith(".__path_hook__")]
     problems: list[list[str]] = []
     entries = _folders(path)
     found = _conda_records()
@@ -59,6 +75,7 @@ def describe(path: list[str]) -> dict[str, object]:
         "distributions": found,
         "torch": _find_torch(entries),
         "problems": problems,
+        "not_run": list(not_run),
     }
     return {key: _clean(value) for key, value in answer.items()}
 
@@ -92,12 +109,22 @@ def _folders(path: list[str]) -> list[str]:
 
 
 def _read(path: str, limit: int = 1048576) -> str | None:
-    """The text of a file, undecodable bytes replaced; None when it cannot be read."""
+    """The text of a regular file, undecodable bytes replaced; None when it cannot be read.
+
+    A pipe or a device in the place of a file would never end.
+    """
     try:
-        with open(path, "rb") as file:
-            return file.read(limit).decode("utf-8", "replace")
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (OSError, ValueError):
         return None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        return os.read(handle, limit).decode("utf-8", "replace")
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
 
 
 def _list(folder: str, problems: list[list[str]]) -> list[str]:
@@ -229,35 +256,29 @@ def _edited_torch(entries: list[str]) -> str | None:
     """The source folder that an editable install's import hook maps torch to."""
     for entry in entries:
         try:
-            names = [name for name in os.listdir(entry) if _is_finder(name)]
+            names = [name for name in os.listdir(entry) if _HOOK.fullmatch(name)]
         except OSError:
             continue
-        for name in names:
+        for name in sorted(names):
             folder = _mapped_torch(_read(os.path.join(entry, name)) or "")
-            if folder and os.path.isdir(folder):
+            if folder:
                 return folder
     return None
 
 
-def _is_finder(name: str) -> bool:
-    """Whether a file is setuptools' import hook of an editable install."""
-    return name.startswith("__editable___") and name.endswith("_finder.py")
-
-
 def _mapped_torch(text: str) -> str | None:
-    """The folder in a line such as ``MAPPING: dict[str, str] = {'torch': '/src/torch'}``."""
+    """The folder in ``{'torch': '/src/torch'}`` or ``map_module('torch', '/src/torch/...')``."""
     import ast
 
-    for line in text.splitlines():
-        if not line.startswith("MAPPING"):
-            continue
-        try:
-            mapping = ast.literal_eval(line.partition("=")[2].strip())
-        except (ValueError, SyntaxError):
-            return None
-        folder = mapping.get("torch") if isinstance(mapping, dict) else None
-        return folder if isinstance(folder, str) else None
-    return None
+    found = _MAPPED.search(text)
+    if found is None:
+        return None
+    try:
+        place = ast.literal_eval(found.group(1))  # a lone string literal
+    except (ValueError, SyntaxError):
+        return None
+    folder = os.path.dirname(place) if place.endswith("__init__.py") else place
+    return folder if "\0" not in folder and os.path.isdir(folder) else None
 
 
 def _clean(value: object) -> object:
@@ -271,13 +292,34 @@ def _clean(value: object) -> object:
     return value
 
 
-def main() -> None:
-    """Print the description."""
-    text = "\n" + json.dumps(describe(sys.path)) + "\n"
+def limit_memory(more: int) -> None:
+    """Let this process take only so many bytes more; Linux, elsewhere nothing counts them."""
+    try:
+        import resource
+
+        with open("/proc/self/statm", "rb") as file:
+            now = int(file.read().split()[5]) * resource.getpagesize()
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        most = now + more if hard == resource.RLIM_INFINITY else min(hard, now + more)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    except (ImportError, OSError, ValueError):
+        return
+
+
+def main(
+    find_path: Callable[[Mapping[str, str]], tuple[list[str], list[str]]], memory_bytes: int
+) -> None:
+    """Print the description.
+
+    Args:
+        find_path: Of ``_path_child.py``.
+        memory_bytes: How much memory it may take besides what the interpreter took to start.
+    """
+    limit_memory(memory_bytes)
+    try:
+        text = "\n" + json.dumps(describe(*find_path(os.environ))) + "\n"
+    except MemoryError:
+        sys.exit("Python was given no more memory: the limit is {} MiB".format(memory_bytes >> 20))
     sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("ascii"))  # whatever PYTHONIOENCODING says
+    sys.stdout.buffer.write(text.encode("ascii"))
     sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -23,6 +23,7 @@ from envguard.facts.variables import printable
 from envguard.probe.torch_file import build_of, parse_version_file
 
 PROBE = "interpreter"
+_MOST_NAMED = 8
 
 
 def parse_description(answer: dict[str, Any]) -> tuple[Environment, tuple[Gap, ...]]:
@@ -47,6 +48,7 @@ def parse_description(answer: dict[str, Any]) -> tuple[Environment, tuple[Gap, .
     )
     distributions, gaps = _distributions(answer["distributions"])
     gaps += [_problem(reason, detail) for reason, detail in answer["problems"]]
+    gaps += _not_run(answer["not_run"])
     torch, torch_gaps = _torch(answer["torch"], distributions)
     environment = Environment(interpreter, distributions, torch)
     manager = _manager(environment, is_uv=answer["is_uv"])
@@ -62,6 +64,16 @@ def _version_or_none(text: object) -> Version | None:
 
 def _problem(reason: str, detail: str) -> Gap:
     return Gap("environment.distributions", GapReason(reason), PROBE, detail)
+
+
+def _not_run(files: list[str]) -> list[Gap]:
+    """That there is code which each start of the interpreter runs, and reading it does not."""
+    if not files:
+        return []
+    named = ", ".join(map(str, files[:_MOST_NAMED]))
+    more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
+    detail = f"the code in {named}{more} was not run; what it does to imports is not known"
+    return [Gap("environment.start_up", GapReason.NOT_ASKED, PROBE, detail)]
 
 
 def _distributions(

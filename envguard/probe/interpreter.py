@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from envguard.errors import InputError
 from envguard.facts.environment import (
@@ -24,16 +25,21 @@ if TYPE_CHECKING:
     from envguard.probe.options import ProbeOptions
 
 _OLDEST = (3, 8)
-# Works on Python 2 too, so that an old interpreter can say which it is. With -c the first entry
-# of sys.path is the current folder, which belongs to no program's imports.
+# Works on Python 3.4 too, so that an old interpreter can say which it is. The scripts are read
+# here because -I keeps their folder, and every other one but the standard library's, off the path.
 _BOOTSTRAP = """\
 import sys
 if sys.version_info < (3, 8):
     sys.stdout.write('\\n{"envguard": 1, "too_old": "%d.%d.%d"}\\n' % sys.version_info[:3])
 else:
-    if sys.path[:1] == [""]: del sys.path[0]
-    exec(compile(open(sys.argv[1], "rb").read(), sys.argv[1], "exec"))
+    names = [{"__name__": script} for script in sys.argv[1:3]]
+    for script, inner in zip(sys.argv[1:3], names):
+        exec(compile(open(script, "rb").read(), script, "exec"), inner)
+    names[1]["main"](names[0]["find_path"], int(sys.argv[3]))
 """
+# Python 2 knows no -I; that it is Python 2 is all that has to be known of it.
+_NO_ISOLATION = "Unknown option: -I"
+_VERSION = re.compile(r"^Python (\d{1,4}(?:\.\d{1,4}){1,2})\s", re.MULTILINE)
 
 
 def locate_python(python: str, options: ProbeOptions) -> str:
@@ -109,15 +115,23 @@ def start_environment(
         description = probe_running()
         return lambda: description
     child = start_interpreter(path, options)
-    return lambda: collect_interpreter(child, python)
+    return lambda: collect_interpreter(child, python, path, options)
 
 
 def start_interpreter(python: str, options: ProbeOptions) -> Child:
-    """Start describing an interpreter; :func:`collect_interpreter` takes the answer."""
-    script = str(Path(__file__).with_name("_child.py"))
-    environ = {k: v for k, v in options.environ.items() if k != "__PYVENV_LAUNCHER__"}
-    argv = [python, "-B", "-c", _BOOTSTRAP, script]
-    return Child(argv, environ=environ, timeout_s=options.timeout_s)
+    """Start describing an interpreter; :func:`collect_interpreter` takes the answer.
+
+    It runs nothing of its environment: isolated and without ``site``, it imports its standard
+    library alone, and works out the path of its imports from text.
+    """
+    here = Path(__file__)
+    scripts = [str(here.with_name(name)) for name in ("_path_child.py", "_child.py")]
+    argv = [python, "-B", "-I", "-S", "-c", _BOOTSTRAP, *scripts, str(options.memory_bytes)]
+    return Child(argv, environ=_environ(options), timeout_s=options.timeout_s)
+
+
+def _environ(options: ProbeOptions) -> dict[str, str]:
+    return {k: v for k, v in options.environ.items() if k != "__PYVENV_LAUNCHER__"}
 
 
 def probe_running() -> tuple[Environment, tuple[Gap, ...]]:
@@ -164,26 +178,28 @@ def _is_same_folder(one: str, other: str) -> bool:
         return False
 
 
-def collect_interpreter(child: Child, python: str) -> tuple[Environment, tuple[Gap, ...]]:
+def collect_interpreter(
+    child: Child, python: str, path: str, options: ProbeOptions
+) -> tuple[Environment, tuple[Gap, ...]]:
     """Wait for the child and read its answer.
 
     Args:
         child: From :func:`start_interpreter`.
         python: What the person named, for messages.
+        path: Where it lies.
+        options: As for :func:`start_interpreter`.
 
     Raises:
         InputError: The program is no Python interpreter, or one too old to be inspected.
     """
     result = child.collect()
+    if _NO_ISOLATION in result.stderr:
+        _refuse_old(python, _old_version(path, options))
     answer = _answer(result.stdout)
     if answer is None:
         return Environment(), (_no_answer(result, python),)
     if "too_old" in answer:
-        oldest = ".".join(map(str, _OLDEST))
-        raise InputError(
-            f"--python: {python!r} is Python {answer['too_old']}; "
-            f"envguard inspects {oldest} and newer"
-        )
+        _refuse_old(python, str(answer["too_old"]))
     try:
         return parse_description(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as err:
@@ -193,8 +209,23 @@ def collect_interpreter(child: Child, python: str) -> tuple[Environment, tuple[G
         ) from err
 
 
+def _refuse_old(python: str, version: str) -> NoReturn:
+    oldest = ".".join(map(str, _OLDEST))
+    raise InputError(
+        f"--python: {python!r} is Python {version}; envguard inspects {oldest} and newer"
+    )
+
+
+def _old_version(path: str, options: ProbeOptions) -> str:
+    """What an interpreter prints as its version, which runs nothing."""
+    child = Child([path, "-E", "-S", "-V"], environ=_environ(options), timeout_s=options.timeout_s)
+    result = child.collect()
+    found = _VERSION.search(f"{result.stdout}\n{result.stderr}")
+    return found.group(1) if found else "2"
+
+
 def _answer(text: str) -> dict[str, Any] | None:
-    """The last JSON object that is ours; start-up files of the interpreter may print too."""
+    """The last JSON object that is ours; a wrapper of the interpreter may print too."""
     for line in reversed(text.splitlines()):
         if line.startswith('{"envguard": '):
             try:

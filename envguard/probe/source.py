@@ -45,7 +45,7 @@ def read_literal(line: str) -> dict[str, Any]:
     """A dict that a child of ours wrote as a Python literal; empty for a line cut short."""
     try:
         value = ast.literal_eval(line)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

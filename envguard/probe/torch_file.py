@@ -31,10 +31,12 @@ def parse_version_file(text: str) -> dict[str, str | None]:
             continue
         try:
             value = ast.literal_eval(expression.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            continue
-        if value is None or isinstance(value, str):
-            found[name] = value
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue  # TypeError: {[]: 1}
+        if isinstance(value, str):  # an escape can make half a character, which nothing can print
+            found[name] = value.encode("utf-8", "replace").decode()
+        elif value is None:
+            found[name] = None
     return found
 
 

@@ -46,6 +46,15 @@ def forbid_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
+def be_the_first_to_go() -> None:
+    """Where memory runs out, the kernel shall end this test and not somebody's training."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        return  # not Linux, or not permitted
+
+
 class Memory:
     """Resident memory of this process, in bytes; None where the system does not say."""
 
@@ -207,6 +216,7 @@ def main(plan_text: str) -> None:
     """Entry point; the plan is JSON, made by ``envguard.smoke.run``."""
     leave_own_folder()
     forbid_core_dumps()
+    be_the_first_to_go()
     plan = json.loads(plan_text)
     progress = Progress(plan["progress"])
     faults = os.open(plan["faults"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

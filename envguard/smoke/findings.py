@@ -71,10 +71,17 @@ def _findings(result: SmokeResult) -> tuple[Finding, ...]:
     if not result.is_started:
         return (_not_started(result),)
     failed = tuple(_failures(result))
-    if not failed and any(s.status is StageStatus.NOT_REACHED for s in result.stages):
+    if not failed and not _is_whole(result):
         return (_no_result(result),)
     remarks = (*_skipped(result), *_other_vendor(result))
     return (*(failed or (_passed(result),)), *remarks)
+
+
+def _is_whole(result: SmokeResult) -> bool:
+    """Every stage came to an end, and torch was loaded: nothing can be skipped instead of that."""
+    loaded = result.stage("import")
+    is_loaded = loaded is None or loaded.status is not StageStatus.SKIP
+    return is_loaded and not any(s.status is StageStatus.NOT_REACHED for s in result.stages)
 
 
 def accelerator_of(result: SmokeResult) -> Accelerator:
@@ -236,7 +243,7 @@ def _no_result(result: SmokeResult) -> Finding:
         code="SMK006",
         cause="smoke-no-result",
         status=Status.UNKNOWN,
-        title=f"the smoke test broke off between two stages: {result.python} {ended}",
+        title=f"the smoke test left no whole result: {result.python} {ended}",
         evidence=tuple(_last_words(result)),
     )
 

@@ -18,7 +18,7 @@ from envguard.smoke.frames import is_timeout_dump, parse_faulthandler
 from envguard.smoke.hostmemory import describe_memory
 from envguard.smoke.oom import OomCounts, read_oom_counts
 from envguard.smoke.process import Completed, run_limited
-from envguard.smoke.progress import ProgressReader, clean_text
+from envguard.smoke.progress import ProgressReader, clean_text, read_side_file
 from envguard.smoke.result import (
     ErrorKind,
     SmokeRequest,
@@ -93,7 +93,7 @@ def _trace(request: SmokeRequest, stages: tuple[Stage, ...], scratch: Path) -> _
         progress=progress,
         completed=completed,
         ending=name_ending(completed.returncode),
-        faults=_read_head(scratch / "faults.txt"),
+        faults=read_side_file(scratch / "faults.txt", _MAX_FAULTS_BYTES).decode("utf-8", "replace"),
         peaks=watch.peaks,
         oom=read_oom_counts().since(oom_before),
         ended_at=ended_at,
@@ -154,14 +154,6 @@ def _resident_bytes(pid: int) -> int:
         return int(psutil.Process(pid).memory_info().rss)
     except psutil.Error:
         return 0  # it has just ended
-
-
-def _read_head(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(_MAX_FAULTS_BYTES).decode("utf-8", "replace")
-    except FileNotFoundError:
-        return ""
 
 
 def _result(request: SmokeRequest, stages: tuple[StageResult, ...], trace: _Trace) -> SmokeResult:

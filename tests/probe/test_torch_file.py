@@ -42,6 +42,8 @@ def test_builds_are_told_apart(
         "__version__ == '2.7.1'\n",
         "__version__ = " + "(" * 5000 + "\n",
         "__version__ = '2.7.1\n",
+        "__version__ = {[]: 1}\n",
+        "__version__ = " + "-" * 30_000 + "1\n",
     ],
 )
 def test_a_file_without_a_literal_version_says_nothing(text: str) -> None:
@@ -51,3 +53,8 @@ def test_a_file_without_a_literal_version_says_nothing(text: str) -> None:
 def test_what_is_computed_is_left_out() -> None:
     found = parse_version_file("__version__ = '2.7.1'\ncuda = get()\ndebug = False\n")
     assert found == {"__version__": "2.7.1"}
+
+
+def test_half_characters_are_replaced() -> None:
+    found = parse_version_file("__version__ = '2.7.1'\ngit_version = '\\ud800'\n")
+    assert found == {"__version__": "2.7.1", "git_version": "?"}
