@@ -20,7 +20,7 @@ _SECRET_PARAMETER = re.compile(
     r"token|secret|password|passwd|signature|sig|key|credential|auth|x-amz-.*", re.IGNORECASE
 )
 _SECRET_IN_TEXT = re.compile(
-    r"([?&][^=&\s]*(?:token|secret|passw|sig|key|credential|auth)[^=&\s]*=)[^&\s#)>'\"`]+",
+    r"([?&][^=?&\s]*(?:token|secret|passw|sig|key|credential|auth)[^=&\s]{0,200}=)[^&\s#)>'\"`]+",
     re.IGNORECASE,
 )
 
