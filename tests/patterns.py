@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
+# Tuples of patterns whose one method a reader of the module knows.
+_KNOWN_USES = {"envguard.lock._NAMES": "fullmatch"}
 _USES = frozenset({"match", "fullmatch"})
 
 
@@ -55,7 +57,8 @@ def _of_module(path: Path) -> Iterator[Found]:
     for label, value in vars(module).items():
         for pattern in _inside(value):
             held.add(pattern.pattern)
-            yield Found(f"{name}.{label}", pattern, _use_of(tree, label))
+            place = f"{name}.{label}"
+            yield Found(place, pattern, _KNOWN_USES.get(place) or _use_of(tree, label))
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _is_of_re(node.func) and node.args:
             yield from (f for f in _of_call(module, node) if f.pattern.pattern not in held)

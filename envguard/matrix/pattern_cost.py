@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import product
 from re import _constants as sre  # type: ignore[attr-defined]  # undocumented: the tree's codes
 from re import _parser as parser  # type: ignore[attr-defined]  # undocumented: the pattern's tree
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ _SHORT = (20, 40, 60, 90, 130)
 _MIDDLE = 200
 _MOST_UNITS, _MOST_PARTNERS, _MOST_LONG = 90, 14, 10
 _TRIES = 4
+_REFERENCE_S = 0.0015  # of :func:`slowness`
 # No line end: what is searched is a line.
 _ALPHABET = "a0 .-_/:,A\t(\"'=[]{}<>|+*#%&;!?@$^~`\\Z9\u00e9\x00" + "".join(
     map(chr, range(0x42, 0x5A))
@@ -48,11 +49,6 @@ class Cost:
 
     seconds_per_mb: float
     text: str
-
-    @property
-    def is_too_much(self) -> bool:
-        """Whether no table may ask for that."""
-        return self.seconds_per_mb > LIMIT_S_PER_MB
 
 
 class _Spelling:
@@ -192,6 +188,7 @@ def measure(
     literals: Sequence[str] = (),
     *,
     use: str = "search",
+    limit: float = LIMIT_S_PER_MB,
     lengths: Sequence[int] = (WINDOW, LINE),
 ) -> Cost:
     """Look for the text that makes a pattern work longest.
@@ -203,16 +200,29 @@ def measure(
         pattern: Of texts or bytes.
         literals: A text is searched only when it holds one of them; none: always.
         use: The method by which the pattern is used.
+        limit: Seconds for a million characters; the search ends with the first text above it.
         lengths: Of the texts that count, in characters.
 
     Returns:
-        The worst cost found; the search ends with the first one above the limit.
+        The worst cost found.
     """
-    return _Attack(pattern, literals, use).run(lengths)
+    return _Attack(pattern, literals, use, limit).run(lengths)
+
+
+def slowness() -> float:
+    """How much slower than the machine of the limit this one is; 1 on a faster one.
+
+    A pattern is not refused because the machine is slow, or busy.
+    """
+    pattern, text = re.compile(r"(?:ab?)*c"), "aab" * 4000
+    return max(1.0, min(_seconds(pattern.search, text[:600]) for _ in range(9)) / _REFERENCE_S)
 
 
 class _Attack:
-    def __init__(self, pattern: re.Pattern[Any], literals: Sequence[str], use: str) -> None:
+    def __init__(
+        self, pattern: re.Pattern[Any], literals: Sequence[str], use: str, limit: float
+    ) -> None:
+        self._limit = limit
         self._call = getattr(pattern, use)
         self._is_bytes = isinstance(pattern.pattern, bytes)
         self._literals = literals
@@ -227,12 +237,12 @@ class _Attack:
             for recipe in recipes:
                 for length in (*_SHORT, _MIDDLE):
                     self._seen[recipe] = self._try(recipe, length)
-                    if self.worst.is_too_much:
+                    if self.worst.seconds_per_mb > self._limit:
                         return self.worst
             for length in lengths:
                 for recipe in self._worst_of(_MOST_LONG):
                     self._try(recipe, length)
-                    if self.worst.is_too_much:
+                    if self.worst.seconds_per_mb > self._limit:
                         return self.worst
         return self.worst
 
@@ -264,7 +274,7 @@ class _Attack:
         text = self._write(recipe, length)
         subject: Any = text.encode("utf-8", "replace") if self._is_bytes else text
         rate = _seconds(self._call, subject) * 1e6 / len(text)
-        least = LIMIT_S_PER_MB if length < _MIDDLE else self.worst.seconds_per_mb
+        least = self._limit if length < _MIDDLE else self.worst.seconds_per_mb
         for _ in range(_TRIES):
             if rate <= least:
                 return rate
