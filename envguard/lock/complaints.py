@@ -28,7 +28,8 @@ _REQUEST = re.compile(
 )
 _STATUS = re.compile(r"\b([45]\d\d) ([A-Z][A-Za-z ]+)")
 _REFUSED = re.compile(
-    r"An index(?: URL)? \((?P<url>[^)]{0,2000})\)[^()]{0,500}?(?:\((?P<a>40[13] \w+)\)|(?P<b>40[13] \w+))"
+    r"An index(?: URL)? \((?P<url>[^)]{0,2000})\)[^()]{0,500}?"
+    r"(?:\((?P<a>40[13] \w+)\)|(?P<b>40[13] \w+))"
 )
 _TREE = re.compile("^\\s*[\u00d7\u2570\u2500\u25b6\u2502]+\\s?")  # the branches older releases draw
 _NO_CONFIG = re.compile(r"Failed to parse `[^`]*pyproject\.toml`")

@@ -118,7 +118,7 @@ class _Spelling:
             return fitting[variant[0] % len(fitting)] if fitting else _member(op, value)
         if op in _REPEATS:
             least, most, body = value
-            count = min(least + variant[2], most, 40)
+            count = int(min(least + variant[2], most, 400))
             return "".join(self.parts(body, variant)) * count
         if op is sre.ATOMIC_GROUP:
             return "".join(self.parts(value, variant))
@@ -153,7 +153,9 @@ def _admits(op: Any, value: Any, character: str) -> bool:
         return _CATEGORIES[value](character)
     if op is sre.IN:
         is_negated = value[0][0] is sre.NEGATE
-        return is_negated != any(_admits(*item, character) for item in value[is_negated:])
+        return is_negated != any(
+            _admits(kind, inner, character) for kind, inner in value[is_negated:]
+        )
     return True  # any character
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.matrix.loader import Matrix
+    from envguard.matrix.signal_rows import PhaseRow, Signature
 
 TOTAL_S = 300.0  # all patterns of the shipped tables take 8 s of an unhurried processor
 _EACH_S = 30.0
@@ -45,7 +46,11 @@ def patterns_of(matrix: Matrix) -> Iterator[TablePattern]:
         MatrixError: The table cannot be read.
     """
     table = matrix.signals
-    for array, rows in (("signature", table.signatures), ("phase", table.phases)):
+    arrays: tuple[tuple[str, tuple[Signature | PhaseRow, ...]], ...] = (
+        ("signature", table.signatures),
+        ("phase", table.phases),
+    )
+    for array, rows in arrays:
         for index, row in enumerate(rows):
             place = f"{table.document.name}: {array}[{index}].regex ({row.id})"
             yield TablePattern(place, row.pattern.pattern, row.literals)

@@ -6,7 +6,6 @@ What is measured is processor time, on a scale of this machine, so that other wo
 from __future__ import annotations
 
 import re
-import sys
 
 import pytest
 
@@ -16,7 +15,11 @@ from envguard.matrix.pattern_trial import TablePattern, patterns_of, try_pattern
 from tests.patterns import patterns_of_the_code
 
 OF_TABLES = tuple(patterns_of(Matrix.load()))
-OF_CODE = tuple(patterns_of_the_code())
+# The attack itself holds one on purpose, which tells how fast the machine is.
+_SLOW_ON_PURPOSE = "envguard.matrix.pattern_cost:"
+OF_CODE = tuple(
+    found for found in patterns_of_the_code() if not found.place.startswith(_SLOW_ON_PURPOSE)
+)
 _PARTS = 8
 
 
@@ -51,7 +54,7 @@ def test_no_pattern_of_the_code_can_be_made_to_work_long(part: int) -> None:
         (r"(?:a+)+!", r"(?:a+)!"),
         (r"(?:\s-{1,2}[\w-]{1,20})*\storch", r"(?:\s-{1,2}\w[\w-]{0,19}){0,20}\storch"),
         (r"[\w./+-]{1,300}\.so[\w.]{0,40}\(", r"(?<![\w./+-])(?>[\w./+-]{1,300}\.so)\("),
-        (r"(?i)(?:unset|clear)[^.]{0,30}(?:LD)?[^.]{0,60}\bworks", r"unset[^.]{0,90}\bworks"),
+        (r"(?i)(?:unset|clear)[^.]{0,90}(?:LD)?[^.]{0,90}\bworks", r"unset[^.]{0,90}\bworks"),
         (r"NVRM.*NVRM.*NVRM.*!", r"NVRM[^!]{0,60}!"),
         (r"(a|b|ab)*c", r"[ab]{0,9}c"),
         (r"^(\w+\s?)*$", r"^[\w ]*$"),
@@ -88,4 +91,5 @@ def test_a_pattern_that_does_not_end_does_not_hold_up_the_tester() -> None:
 
 def test_the_code_holds_patterns_that_are_found() -> None:
     assert len(OF_CODE) > 200
-    assert "_child" not in sys.modules
+    places = {found.place for found in OF_CODE}
+    assert {"envguard.crash.lines._PREFIX", "envguard.matrix.lines._ALIKE"} <= places
