@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from re import _constants as sre  # type: ignore[attr-defined]  # undocumented: the tree's codes
 from re import _parser as parser  # type: ignore[attr-defined]  # undocumented: the pattern's tree
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,9 @@ LIMIT_S_PER_MB = 3.0
 # A log is searched in windows of this many characters; other texts in lines of any length.
 WINDOW, LINE = 1400, 4096
 # Texts that only an exponential pattern is slow on: tried first, so that it does not hang.
-_SHORT = (20, 40, 60, 90, 130)
+_SHORT = (8, 14, 20, 28, 40, 60, 90, 130)
 _MIDDLE = 200
-_MOST_UNITS, _MOST_PARTNERS, _MOST_LONG = 90, 14, 10
+_MOST_UNITS, _MOST_BODIES, _MOST_PARTNERS, _MOST_LONG = 90, 12, 14, 10
 _TRIES = 4
 _REFERENCE_S = 0.0015  # of :func:`slowness`
 # No line end: what is searched is a line.
@@ -185,6 +185,21 @@ def _units(spelling: _Spelling, tree: Any) -> list[str]:
     return [unit for unit in kept if unit][: _MOST_UNITS * 4]
 
 
+def _heads(spelling: _Spelling, tree: Any) -> Iterator[tuple[str, ...]]:
+    """A beginning of the pattern once, and then over and over what it repeats."""
+    bodies: dict[str, None] = {}
+    for rank, more, branch in product(range(2), (1, 0), range(min(3, spelling.most_branches))):
+        for body in spelling.bodies:
+            bodies["".join(spelling.parts(body, (rank, branch, more)))] = None
+    repeated = list(islice(filter(None, bodies), _MOST_BODIES))
+    prefixes: dict[str, None] = {}
+    for more, branch in product((1, 0), range(min(8, spelling.most_branches))):
+        parts = spelling.parts(tree, (0, branch, more))
+        prefixes |= {"".join(parts[:end]): None for end in range(1, len(parts) + 1)}
+    for prefix in islice(filter(None, prefixes), _MOST_UNITS):
+        yield from (("head", prefix, body) for body in repeated)
+
+
 def measure(
     pattern: re.Pattern[Any],
     literals: Sequence[str] = (),
@@ -231,11 +246,13 @@ class _Attack:
         tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
         self._spelling = _Spelling(tree)
         self._units = _units(self._spelling, tree)
+        self._heads = list(dict.fromkeys(_heads(self._spelling, tree)))
         self.worst = Cost(0.0, "")
         self._seen: dict[tuple[str, ...], float] = {}
 
     def run(self, lengths: Sequence[int]) -> Cost:
-        for recipes in (self._singles(), self._pairs(), self._triples()):
+        for build in (self._singles, lambda: self._heads, self._pairs, self._triples):
+            recipes = build()
             for recipe in recipes:
                 for length in (*_SHORT, _MIDDLE):
                     self._seen[recipe] = self._try(recipe, length)
@@ -256,7 +273,7 @@ class _Attack:
 
     def _pairs(self) -> list[tuple[str, ...]]:
         """Two kinds of pieces: in turn, and one kind after the other."""
-        worst = [recipe[1] for recipe in self._worst_of(_MOST_PARTNERS)]
+        worst = [recipe[-1] for recipe in self._worst_of(_MOST_PARTNERS)]
         partners = list(dict.fromkeys([*worst, *self._spelling.characters[:10]]))
         return [
             (way, a, b)
@@ -289,7 +306,7 @@ class _Attack:
         if way == "each":
             text = _filled("".join(units), length)
         elif way == "head":
-            text = units[0] + _filled("".join(units[1:]), max(1, length - len(units[0])))
+            text = units[0] + _filled("".join(units[1:]), length)
         elif way == "tail":
             text = _filled("".join(units[1:]), max(1, length - len(units[0]))) + units[0]
         else:

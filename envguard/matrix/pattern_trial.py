@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from envguard.matrix.signal_rows import PhaseRow, Signature
 
 TOTAL_S = 300.0  # all patterns of the shipped tables take 8 s of an unhurried processor
-_EACH_S = 30.0
+_EACH_S = 10.0
 _SHOWN = 60
 
 
