@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import threading
 import zipfile
@@ -225,7 +226,7 @@ def test_a_version_that_is_none_is_named_with_its_place(capsys: Capture, tmp_pat
     folder = tables(tmp_path, "2027.01.31")
     path = folder / "packages" / "xformers.toml"
     text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace('{ version = "', '{ version = "1e5" }, { version = "', 1))
+    path.write_text(re.sub('{ version = "[^"]*"', '{ version = "1e5"', text, count=1))
     assert main(["matrix", "verify", "--matrix", str(folder)]) == 1
     assert "'1e5'" in capsys.readouterr().out
 
