@@ -30,7 +30,7 @@ _TARGET = rb"(?:sm|compute)_[0-9]{2,3}[af]?"
 # Compilers put a piece of another text, which no NUL ends, right before it (torch 2.8 to 2.10).
 # One target there could be the end of a sentence, several are the list.
 _ARCH_STRING = re.compile(
-    rb"(?:(?<![^\0])%(t)b(?: %(t)b)*|%(t)b(?: %(t)b)+)(?=\0)" % {b"t": _TARGET}
+    rb"(?:(?<![^\0])%(t)b(?: %(t)b){0,99}|%(t)b(?: %(t)b){1,99})(?=\0)" % {b"t": _TARGET}
 )
 _MOST_CONSTANTS = 64 * 1024 * 1024
 _MOST_DEFINED = 50_000

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from envguard.facts.facts import Facts
     from envguard.matrix.loader import Matrix
 
-_FILE = re.compile(r"lib(?P<name>[A-Za-z_+]+?)(?P<part>_[a-z_]+)?\.so\.(?P<version>[0-9.]+)")
+_FILE = re.compile(
+    r"lib(?P<name>[A-Za-z_+]{1,60}?)(?P<part>_[a-z_]{1,60})?\.so\.(?P<version>[0-9.]+)"
+)
 # Library -> the distribution that brings it, without -cu12. Those that libtorch itself names come
 # by its DT_RPATH, which goes before LD_LIBRARY_PATH; these are looked for by other libraries of the
 # wheels, whose DT_RUNPATH goes after it.

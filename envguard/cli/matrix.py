@@ -50,6 +50,16 @@ class NetworkOptions:
             rich_help_panel=_NETWORK,
         ),
     ] = None
+    sha256: Annotated[
+        str,
+        typer.Option(
+            "--sha256",
+            metavar="HASH",
+            help="update: hash the archive must have. Without it the hash is the one that the"
+            " same server states, which proves a whole download and not who made it.",
+            rich_help_panel=_NETWORK,
+        ),
+    ] = ""
     offline: Annotated[
         bool, typer.Option("--offline", help="Use no network.", rich_help_panel=_NETWORK)
     ] = False

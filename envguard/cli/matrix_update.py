@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -49,27 +50,49 @@ def update(name: str, network: NetworkOptions, page: PageOptions) -> int:
     matrix, web = load_matrix(page.matrix), Web()
     text = web.content(url, _MOST_DOCUMENT).decode("utf-8", "replace")
     release = parse_release(text, url)
-    folder = None
+    folder, is_fresh = None, False
     if release.data_version > matrix.manifest.data_version:
-        folder = _keep(release, web)
-    _say(release, folder, matrix, page)
+        _require_stated(release, network.sha256)
+        folder, is_fresh = _keep(release, web)
+    _say(release, folder, matrix, page, is_fresh=is_fresh)
     return ExitCode.FITS
 
 
-def _say(release: DataRelease, folder: Path | None, matrix: Matrix, page: PageOptions) -> None:
+def _require_stated(release: DataRelease, stated: str) -> None:
+    """Hold a release to the hash that the user knows from elsewhere.
+
+    Raises:
+        InputError: It is no hash, or not that of the release.
+    """
+    wanted = stated.strip().lower().removeprefix("sha256:")
+    if stated and not re.fullmatch("[0-9a-f]{64}", wanted):
+        raise InputError(f"--sha256: {stated[:80]!r} is no sha256 of 64 hexadecimal digits")
+    if stated and wanted != release.sha256:
+        raise DocumentError(
+            f"{release.archive_url}: sha256 {release.sha256} is offered, --sha256 names {wanted}"
+        )
+
+
+def _say(
+    release: DataRelease, folder: Path | None, matrix: Matrix, page: PageOptions, *, is_fresh: bool
+) -> None:
     current = matrix.manifest.data_version
     body = {
         "found": release.data_version,
         "archive": release.archive_url,
         "sha256": release.sha256,
         "folder": str(folder) if folder else None,
+        "from_cache": folder is not None and not is_fresh,
     }
 
     def text(style: Style) -> str:
         if folder is None:
             return f"nothing newer: {release.data_version} is offered, {current} is in use\n"
+        came = f"were fetched from {release.archive_url}"
+        if not is_fresh:
+            came = "were fetched before: the copy in the cache was used"
         return (
-            f"tables of {release.data_version} were fetched from {release.archive_url}\n"
+            f"tables of {release.data_version} {came}\n"
             f"sha256 {release.sha256}\n"
             f"they are used where they are named: --matrix {folder}\n"
         )
@@ -77,8 +100,11 @@ def _say(release: DataRelease, folder: Path | None, matrix: Matrix, page: PageOp
     write_page(page, matrix.manifest.data_version, command="matrix update", body=body, text=text)
 
 
-def _keep(release: DataRelease, web: Web) -> Path:
+def _keep(release: DataRelease, web: Web) -> tuple[Path, bool]:
     """Download, check and store a release; what is there already stays.
+
+    Returns:
+        Its folder, and whether it was downloaded now.
 
     Raises:
         InputError: The archive is not what its document says, or its tables break a promise.
@@ -88,7 +114,7 @@ def _keep(release: DataRelease, web: Web) -> Path:
 
     place = cache_folder(os.environ) / "matrix" / f"{release.data_version}-{release.sha256[:12]}"
     if (place / "manifest.toml").is_file():
-        return place
+        return place, False
     raw = web.content(release.archive_url, min(release.size, MOST_BYTES))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -101,14 +127,15 @@ def _keep(release: DataRelease, web: Web) -> Path:
             shutil.rmtree(fresh, ignore_errors=True)
     except OSError as err:
         if (place / "manifest.toml").is_file():  # another update was faster
-            return place
+            return place, True
         raise InputError(f"{place}: cannot be written: {err.strerror or err}") from err
-    return place
+    return place, True
 
 
 def _prove(release: DataRelease, folder: Path) -> None:
     """Refuse tables that this envguard cannot read, or that break a promise."""
     from envguard.matrix.invariants import verify
+    from envguard.matrix.pattern_trial import try_tables
 
     try:
         matrix = Matrix.load(folder)
@@ -119,6 +146,6 @@ def _prove(release: DataRelease, folder: Path) -> None:
             f"{release.archive_url}: its tables are of {matrix.manifest.data_version}, not of"
             f" {release.data_version}"
         )
-    problems = verify(matrix)
+    problems = verify(matrix) or try_tables(matrix)
     if problems:
         raise DocumentError(f"{release.archive_url}: {len(problems)} problems: {problems[0]}")

@@ -35,16 +35,28 @@ def verify(name: str, network: NetworkOptions, wheels: WheelOptions, page: PageO
     if wheels != type(wheels)() and not wheels.binary:
         raise InputError("--release, --python-tag, --wheels and --largest go with --binary")
     try:
-        matrix = load_matrix(page.matrix)
+        matrix = load_matrix(page.matrix, is_tried=True)
     except MatrixError as err:
         return _no_manifest(err, page)
-    found = _Found(verify_tables(matrix))
+    found = _Found((*verify_tables(matrix), *_hanging(matrix, page)))
     if network.packages:
         found.drifts = _drifts(matrix, name, network)
     if wheels.binary:
         found.report = _read(matrix, network, wheels, page)
     _write(matrix.manifest.data_version, found, page)
     return found.exit_code
+
+
+def _hanging(matrix: Matrix, page: PageOptions) -> tuple[str, ...]:
+    """The patterns of a user's tables that can be made to hang."""
+    from envguard.matrix.pattern_trial import try_tables
+
+    if page.matrix is None:
+        return ()
+    try:
+        return try_tables(matrix)
+    except MatrixError:
+        return ()  # the invariants have said it
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ CSV_COLUMNS = (
 )
 _DRIVER = re.compile(r"(?:Driver|KMD) Version\s*:\s*([^\s|]+)")
 _CUDA = re.compile(r"CUDA (?:UMD )?Version\s*:\s*([^\s|]+)")
-_TOOL = re.compile(r"NVIDIA-SMI(?: version)?\s*:?\s+([0-9]+(?:\.[0-9]+)+)")
+_TOOL = re.compile(r"NVIDIA-SMI(?: version)?\s{0,20}:?\s{1,20}([0-9]+(?:\.[0-9]+)+)")
 _BUS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]")
 _NUMBER = re.compile(r"[0-9]{1,4}")
 _MEBIBYTES = re.compile(r"[0-9]{1,9}")

@@ -47,7 +47,8 @@ _TLS_WORDS = (
     (("",), "its certificate is not accepted"),
 )
 _REFUSED = re.compile(
-    r"An index(?: URL)? \((?P<url>[^)]*)\)[^()]*?(?:\((?P<a>40[13] \w+)\)|(?P<b>40[13] \w+))"
+    r"An index(?: URL)? \((?P<url>[^)]{0,2000})\)[^()]{0,500}?"
+    r"(?:\((?P<a>40[13] \w+)\)|(?P<b>40[13] \w+))"
 )
 _TREE = re.compile("^\\s*[\u00d7\u2570\u2500\u25b6\u2502]+\\s?")  # the branches older releases draw
 _NO_CONFIG = re.compile(r"Failed to parse `[^`]*pyproject\.toml`")
@@ -58,9 +59,10 @@ _NEEDED = re.compile(
     rf"{_SPECIFIER}(?: and \1{_SPECIFIER})?"
 )
 _OWN = re.compile(rf"{PROJECT} depends on \S+")
-_MARKER = re.compile(r"\{[^}]*\}")
+_MARKER = re.compile(r"\{[^{}]*\}")
 _ABSENT = re.compile(
-    r"(?:there (?:is|are) no versions? of |because )?([a-z0-9][\w.-]*)(?:[<>=!~][^\s]*)? "
+    r"(?:there (?:is|are) no versions? of |because )?"
+    r"(?<![\w.-])([a-z0-9][\w.-]{0,200}+)(?:[<>=!~]\S{0,200}+)? "
     r"was not found in the (?:package registry|cache|provided package locations)|"
     r"there (?:is|are) no versions? of ([a-z0-9][\w.-]*)",
     re.IGNORECASE,
@@ -217,7 +219,7 @@ def _build_error(package: str, parts: _Parts) -> ToolError:
 
 def _essential(reason: str) -> str:
     """What uv's proof rests on, without its intermediate conclusions."""
-    sentences = re.split(r"\s*(?:And because|Because)\s+", reason.strip())
+    sentences = re.split(r"(?<!\s)\s*(?:And because|Because)\s+", reason.strip())
     premises = [re.split(r",\s+we can conclude that", s)[0].strip() for s in sentences]
     said = "; ".join(dict.fromkeys(premise for premise in premises if premise))
     said = said.replace(f"{PROJECT} depends on", "the request asks for")

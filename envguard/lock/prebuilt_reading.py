@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from envguard.matrix.packages import PackageTable
     from envguard.matrix.reading import Row
 
-_CHOICE = re.compile(r"\{([^}]*)\}")
+_CHOICE = re.compile(r"\{([^{}]*)\}")
 _REPEATED = re.compile(r"-cp(\d+)-cp\.\.-")
 _EXCLUDED = re.compile(r"torch ([0-9][\w.]*)\+(py|cuda) ([0-9.]+)")
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from envguard.matrix.reading import Document
 
-_WHEN = re.compile(r' when = \{ ((?:[^}"]|"[^"]*")*) \}')
-_KEY = re.compile(r'([A-Za-z0-9_-]+) = "')
+_WHEN = re.compile(r' when = \{ ((?:[^{}"]|"[^"]*")*+)(?<= )\}')
+_KEY = re.compile(r'(?<![A-Za-z0-9_-])([A-Za-z0-9_-]+) = "')
 
 
 @dataclass(frozen=True, slots=True)

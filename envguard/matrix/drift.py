@@ -115,11 +115,13 @@ def _cuda(release: PackageRelease, published: Published) -> Iterator[tuple[str, 
         if not _RUNTIME.fullmatch(canonicalize_name(requirement.name)) or stated is None:
             continue
         for specifier in requirement.specifier:
+            if specifier.operator != "==":
+                continue
             found = Version(specifier.version.removesuffix(".*"))
             same = found.release[:2] == (
                 (stated.cuda.major, stated.cuda.minor) if stated.cuda else ()
             )
-            if specifier.operator == "==" and found.major != stated.major and not same:
+            if found.major != stated.major and not same:
                 yield "cuda", str(stated), str(found)
 
 

@@ -29,6 +29,9 @@ _FUNCTIONS: Mapping[str, Callable[..., float]] = {
 }
 
 
+_OF_ONE = frozenset({"ceil", "pow2"})
+
+
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A checked expression.
@@ -99,6 +102,10 @@ def _check(node: ast.expr, text: str, names: set[str]) -> None:
         case ast.Call(func=ast.Name(id=name), args=[_, *_] as items, keywords=[]):
             if name not in _FUNCTIONS:
                 raise ValueError(f"{text!r}: {name} is none of {', '.join(sorted(_FUNCTIONS))}")
+            if name in _OF_ONE and len(items) != 1:
+                raise ValueError(f"{text!r}: {name} takes one value, not {len(items)}")
+            if name not in _OF_ONE and len(items) < 2:
+                raise ValueError(f"{text!r}: {name} takes two values or more")
             for item in items:
                 _check(item, text, names)
         case _:

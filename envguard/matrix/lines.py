@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 _OPENING = re.compile(r"([A-Za-z0-9_-]+) = \[")
 # What TOML and JSON write alike, but for the keys: texts without escapes, whole numbers, truth.
-_ALIKE = re.compile(r'(?:"[^"\\\x00-\x1f\x7f]*"|[\w-]+ = |true|false|[0-9]|[{}\[\], ])+', re.ASCII)
-_KEY = re.compile(r'"[^"]*"|([\w-]+) = ', re.ASCII)
+_ALIKE = re.compile(
+    r'(?:"[^"\\\x00-\x1f\x7f]*"|[\w-]++ = |(?:true|false)\b|[0-9]++|[{}\[\], ])++', re.ASCII
+)
+_KEY = re.compile(r'"[^"]*"|(?<![\w-])([\w-]+) = ', re.ASCII)
 
 
 class LineData(Mapping[str, object]):

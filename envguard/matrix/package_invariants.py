@@ -96,7 +96,7 @@ def _rising(rows: list[Row], *, strict: bool) -> Iterator[str]:
         first, second = (row.text("version") for row in (before, after))
         if "@" in first + second:
             continue  # a branch
-        older, newer = Version(first), Version(second)
+        older, newer = before.value("version", Version), after.value("version", Version)
         if newer < older or (strict and newer == older):
             yield after.error("version", f"{newer} stands after {older}").message
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import lzma
 import re
+import struct
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -24,6 +26,19 @@ _MOST_FILES = 500
 _VERSION = re.compile(r"[0-9]{4}\.[0-9]{2}\.[0-9]{2}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MEMBER = re.compile(r"(?:packages/)?[a-z0-9][a-z0-9_.-]{0,80}\.toml")
+# What zipfile raises on archives that are cut, encrypted (RuntimeError), of a newer kind
+# (NotImplementedError, a RuntimeError), or lie about their parts.
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    RuntimeError,
+    EOFError,
+    ValueError,
+    OverflowError,
+    struct.error,
+)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -130,7 +145,7 @@ def unpack_release(raw: bytes, release: DataRelease, folder: Path) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             _unpack(archive, where, folder)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as err:
+    except _UNREADABLE as err:
         raise DocumentError(f"{where}: not a readable archive: {err}") from err
 
 

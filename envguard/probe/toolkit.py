@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PROBE = "toolkit"
 _RELEASE = r"release ([0-9]{1,3}\.[0-9]{1,3})"
 _VERSION_TEXT = r"CUDA Version ([0-9]{1,3}\.[0-9]{1,3})"
-_DOTTED = r"[0-9]+(?:\.[0-9]+)+"
+_DOTTED = r"[0-9]{1,9}(?:\.[0-9]{1,9})+"
 _NVCC = "nvcc.exe" if sys.platform == "win32" else "nvcc"
 
 

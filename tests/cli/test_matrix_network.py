@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import threading
 import zipfile
@@ -17,6 +18,7 @@ import jsonschema
 import pytest
 
 from envguard.cli.app import main
+from envguard.cli.tables import _digest
 from scripts.pack_matrix import main as pack
 from tests.fetch.test_registry import write_wheel
 
@@ -143,8 +145,90 @@ def test_what_is_kept_already_is_not_fetched_again(
 ) -> None:
     first = updated(capsys, "--from", f"{served.url}/release.json")
     del served.asked[:]
-    assert updated(capsys, "--from", f"{served.url}/release.json") == first
+    again = updated(capsys, "--from", f"{served.url}/release.json")
+    assert again.startswith(
+        "tables of 2027.01.31 were fetched before: the copy in the cache was used\n"
+    )
+    assert again.splitlines()[1:] == first.splitlines()[1:]
     assert served.asked == ["/release.json"]
+    answer = updated(capsys, "--from", f"{served.url}/release.json", "--format", "json")
+    assert json.loads(answer)["from_cache"] is True
+
+
+def test_a_hash_that_the_user_states_must_be_that_of_the_archive(
+    capsys: Capture, tmp_path: Path, served: Served, newer: Path
+) -> None:
+    address = ("--from", f"{served.url}/release.json")
+    digest = hashlib.sha256(
+        (served.folder / "envguard-matrix-2027.01.31.zip").read_bytes()
+    ).hexdigest()
+    assert f"--sha256 names {'0' * 64}" in refused(capsys, *address, "--sha256", "0" * 64)
+    assert "is no sha256" in refused(capsys, *address, "--sha256", "abc")
+    assert kept(tmp_path) == []
+    assert "were fetched from" in updated(capsys, *address, "--sha256", f"sha256:{digest.upper()}")
+
+
+def changed_signals(folder: Path, regex: str) -> None:
+    """Tables of which one pattern is another one."""
+    path = folder / "signals.toml"
+    text = path.read_text(encoding="utf-8")
+    start = text.index('regex = "', text.index('id = "cgroup-failcnt"')) + len('regex = "')
+    end = text.index('", literals', start)
+    path.write_text(text[:start] + regex + text[end:], encoding="utf-8")
+
+
+EXPONENTIAL = "memory.failcnt (?:a|a[b-z]?|ab?)*(?P<n>[1-9])"
+
+
+def test_a_release_with_a_pattern_that_can_be_made_to_hang_is_refused(
+    capsys: Capture, tmp_path: Path, served: Served
+) -> None:
+    folder = tables(tmp_path, "2027.01.31")
+    changed_signals(folder, EXPONENTIAL)
+    assert pack([str(served.folder), "--matrix", str(folder)]) == 0
+    said = refused(capsys, "--from", f"{served.url}/release.json")
+    assert "signals.toml: signature[" in said
+    assert "regex (cgroup-failcnt): 'memory.failcnt (?:a|a[b-z]?|ab?)*" in said
+    assert "s for a megabyte" in said
+    assert kept(tmp_path) == []
+
+
+def test_verify_names_a_pattern_of_a_users_tables_that_can_be_made_to_hang(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    folder = tables(tmp_path, "2027.01.31")
+    changed_signals(folder, EXPONENTIAL)
+    assert main(["matrix", "verify", "--matrix", str(folder)]) == 1
+    assert "(cgroup-failcnt): 'memory.failcnt" in capsys.readouterr().out
+
+
+def test_a_users_tables_are_tried_once(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENVGUARD_CACHE_DIR", str(tmp_path / "cache"))
+    folder = tables(tmp_path, "2027.01.31")
+    show = ["matrix", "show", "--matrix", str(folder)]
+    assert main(show) == 0
+    (mark,) = (tmp_path / "cache" / "tried").iterdir()
+    # tables that stand marked as tried are not tried again, others are
+    changed_signals(folder, EXPONENTIAL)
+    assert main(show) == 2
+    assert "(cgroup-failcnt): 'memory.failcnt" in capsys.readouterr().err
+    assert list((tmp_path / "cache" / "tried").iterdir()) == [mark]
+    forged = mark.with_name(_digest(folder))
+    forged.touch(mode=0o600)
+    assert main(show) == 0
+    forged.parent.chmod(0o777)  # anybody could have left the mark
+    assert main(show) == 2
+
+
+def test_a_version_that_is_none_is_named_with_its_place(capsys: Capture, tmp_path: Path) -> None:
+    folder = tables(tmp_path, "2027.01.31")
+    path = folder / "packages" / "xformers.toml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub('{ version = "[^"]*"', '{ version = "1e5"', text, count=1))
+    assert main(["matrix", "verify", "--matrix", str(folder)]) == 1
+    assert "'1e5'" in capsys.readouterr().out
 
 
 def test_tables_that_are_not_newer_are_left_where_they_are(

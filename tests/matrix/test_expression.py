@@ -84,3 +84,9 @@ def test_pow2_is_the_next_power_of_two(value: float) -> None:
     rounded = Expression.parse("pow2(x)").evaluate({"x": value})
     assert value <= rounded < 2 * value
     assert math.frexp(rounded)[0] == 0.5
+
+
+@pytest.mark.parametrize("text", ["ceil(1, 2)", "pow2(1, 2)", "min(1)", "max(P)", "ceil()"])
+def test_a_function_with_the_wrong_number_of_values_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"value|arithmetic"):
+        Expression.parse(text)

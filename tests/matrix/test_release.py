@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
+import random
 import zipfile
 from pathlib import Path
 
@@ -142,6 +144,24 @@ def test_an_archive_that_holds_something_else_is_refused(tmp_path: Path, name: s
 def test_an_archive_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="not a readable archive"):
         unpack_release(b"PK nothing", described(b"PK nothing"), tmp_path)
+
+
+def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
+    raw = bytearray(zipped(**{"manifest.toml": "x = 1"}))
+    raw[raw.index(b"PK\x01\x02") + 8] |= 1  # the flag of encryption, in the directory
+    raw[6] |= 1  # and at the file
+    with pytest.raises(DocumentError, match=r"not a readable archive: .*encrypted"):
+        unpack_release(bytes(raw), described(bytes(raw)), tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_an_archive_with_a_byte_changed_is_read_or_refused(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)  # noqa: S311 - which byte, not a secret
+    raw = bytearray(zipped(**{"manifest.toml": "x = 1\n" * 40, "packages/a.toml": "y = 2"}))
+    for _ in range(draw.randint(1, 3)):
+        raw[draw.randrange(len(raw))] = draw.randrange(256)
+    with contextlib.suppress(DocumentError):
+        unpack_release(bytes(raw), described(bytes(raw)), tmp_path)
 
 
 def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def outcome_of_symbol(symbol: str) -> Outcome:
 
 
 def _file_of(hit: Hit) -> str:
-    match = re.search(r"([\w.+-]{1,120}\.(?:so|pyd)[\w.]{0,20}): ", hit.text)
+    match = re.search(r"(?<![\w.+-])((?>[\w.+-]{1,120}\.(?:so|pyd))[\w.]{0,20}): ", hit.text)
     return match[1] if match else "a compiled file"
 
 
