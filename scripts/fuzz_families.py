@@ -9,13 +9,11 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import struct
 import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +30,7 @@ from scripts.fuzz_grammar import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -206,8 +205,7 @@ _OTHER_TYPES = ("t5", "mt5", "bart", "mbart", "whisper", "pegasus", "m2m_100", "
 _INDEX: dict[str, Any] = {
     "metadata": {"total_size": 16060522496, "total_parameters": 8030261248},
     "weight_map": {
-        f"model.layers.{n}.mlp.up_proj.weight": "model-00001-of-00004.safetensors"
-        for n in range(4)
+        f"model.layers.{n}.mlp.up_proj.weight": "model-00001-of-00004.safetensors" for n in range(4)
     },
 }
 
@@ -403,7 +401,8 @@ def _changed_lines(text: str, random: Random) -> str:
 def _fatbin() -> bytes:
     """Two entries of machine code and one of PTX."""
     entries = b"".join(
-        struct.pack("<HHIQIIHHIIIQ", kind, 0x101, 64, 32, 0, 0, 8, 1, target, 0, 0, 0x11) + bytes(48)
+        struct.pack("<HHIQIIHHIIIQ", kind, 0x101, 64, 32, 0, 0, 8, 1, target, 0, 0, 0x11)
+        + bytes(48)
         for kind, target in ((2, 80), (2, 90), (1, 90))
     )
     return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entries)) + entries
@@ -458,7 +457,16 @@ def _parameters() -> Mapping[str, tuple[tuple[str, bool], ...]]:
     """Option and whether it takes a value, of each command that only reads."""
     from envguard.cli.app import COMMANDS, _built
 
-    left_out = ("--output", "-o", "--matrix", "--help", "--here", "--python", "--plot", "--packages")
+    left_out = (
+        "--output",
+        "-o",
+        "--matrix",
+        "--help",
+        "--here",
+        "--python",
+        "--plot",
+        "--packages",
+    )
     commands = _built(list(COMMANDS)).commands
     return {
         name: tuple(

@@ -58,8 +58,8 @@ WORDS = (
     "9.0", "90", "0.0", "999999.999999", "16G", "1e30G", "GPU-", "cpu", "nvme", "none", "bf16",
 )  # fmt: skip
 _NUMBERS = (
-    0, 1, -1, 2, 3, 4, 7, 0.5, -0.5, 1e-320, 1e15, 1e16, 1e300, 2**31, 2**53 + 1, 2**63, 2**64, 10**100,
-    10**400, -(10**400), Raw("NaN"), Raw("Infinity"), Raw("-Infinity"), Raw("1e400"),
+    0, 1, -1, 2, 3, 4, 7, 0.5, -0.5, 1e-320, 1e15, 1e16, 1e300, 2**31, 2**53 + 1, 2**63, 2**64,
+    10**100, 10**400, -(10**400), Raw("NaN"), Raw("Infinity"), Raw("-Infinity"), Raw("1e400"),
     Raw("-1e400"), Raw("1E5"), Raw("0.0"), Raw("-0"), Raw("9" * 5000),
 )  # fmt: skip
 _SHAPES: tuple[Any, ...] = (
@@ -206,7 +206,7 @@ def _toml_key(key: str) -> str:
 def _toml_value(value: Any) -> str:
     match value:
         case Raw():
-            words = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf", "-0": "0"}
+            words = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf", "-0": "0x" + "f" * 5000}
             return words.get(value.text, value.text).replace('{"a":', '{"a"=')
         case dict():
             pairs = (pair for key, item in value.items() for pair in _pairs(key, item))

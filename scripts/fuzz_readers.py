@@ -21,15 +21,19 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from typing import TYPE_CHECKING
+
 from envguard.cli.app import main as envguard
 from scripts.fuzz_families import FAMILIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _PLACE = re.compile(r'File "[^"]*?(envguard/[^"]+|[^"/]+)", line ([0-9]+)')
 
@@ -65,7 +69,8 @@ def run_case(family: str, random: Random, folder: Path, *, longest_s: float) -> 
     arguments = FAMILIES[family](random, folder)
     (folder / "arguments").write_bytes("\n".join(arguments).encode("utf-8", "surrogatepass"))
     stdout = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    stderr = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+    raw = io.BytesIO()
+    stderr = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace")
     code: int | None = None
     fault = ""
     with contextlib.chdir(folder), contextlib.redirect_stdout(stdout), _traced(longest_s):
@@ -77,7 +82,7 @@ def run_case(family: str, random: Random, folder: Path, *, longest_s: float) -> 
         except BaseException as err:  # noqa: BLE001 - nothing may leave main()
             fault = f"{type(err).__name__} left main: {_place(traceback.format_exception(err))}"
     stderr.flush()
-    said = stderr.buffer.getvalue().decode()  # type: ignore[attr-defined]  # a BytesIO, as made above
+    said = raw.getvalue().decode()
     if code == 4:
         fault = f"exit code 4: {said.strip().splitlines()[-2:]}: {_place([said])}"
     return Outcome(code, fault, said)
@@ -111,9 +116,9 @@ def _traced(longest_s: float) -> Iterator[None]:
 
 
 def kind_of(fault: str) -> str:
-    """Faults of one kind: the place, without the values of the message."""
+    """Faults of one kind: the innermost place, without the values of the message."""
     head, _, place = fault.rpartition(": ")
-    return place or head
+    return place.partition(" < ")[0] or head
 
 
 def fuzz(family: str, options: argparse.Namespace) -> Counter[str]:
@@ -153,7 +158,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=1.0, help="for each family")
     parser.add_argument("--seed", default="0", help="another word gives other cases")
     parser.add_argument("--longest", type=float, default=10.0, help="processor seconds a case")
-    parser.add_argument("--memory", type=float, default=2.0, help="GiB of addresses; 0 for no limit")
+    parser.add_argument(
+        "--memory", type=float, default=2.0, help="GiB of addresses; 0 for no limit"
+    )
     parser.add_argument("--keep", type=Path, help="folder for inputs that broke the program")
     parser.add_argument("--only", type=int, help="run this case alone and show what it said")
     options = parser.parse_args(arguments)

@@ -17,15 +17,15 @@ PACKAGE = ROOT / "envguard"
 ALLOWED = {
     "_version": set(),
     "errors": set(),
-    "files": set(),
+    "files": {"errors"},
     "process": set(),
-    "facts": {"errors", "_version"},
-    "matrix": {"facts", "errors"},
+    "facts": {"errors", "files", "_version"},
+    "matrix": {"facts", "errors", "files"},
     "fetch": {"matrix", "facts", "errors"},
     "show": {"backend", "matrix", "facts", "errors"},
     "probe": {"facts", "errors", "process"},
-    "ingest": {"facts", "errors"},
-    "binary": {"facts", "errors"},
+    "ingest": {"facts", "errors", "files"},
+    "binary": {"facts", "errors", "files"},
     "checks": {"matrix", "facts", "errors"},
     "backend": {"matrix", "facts", "errors"},
     "judge": {"checks", "backend", "matrix", "facts", "errors"},
@@ -41,7 +41,7 @@ ALLOWED = {
     },
     "smoke": {"checks", "backend", "matrix", "facts", "errors", "process"},
     "crash": {"memory", "checks", "backend", "judge", "matrix", "facts", "errors", "files"},
-    "memory": {"checks", "backend", "matrix", "facts", "errors"},
+    "memory": {"checks", "backend", "matrix", "facts", "errors", "files"},
     "envs": {"lock", "smoke", "checks", "backend", "matrix", "facts", "errors", "files", "process"},
     "fleet": {"checks", "backend", "judge", "matrix", "facts", "errors"},
     "render": {"facts", "errors"},
@@ -141,6 +141,7 @@ def test_the_version_is_told_without_loading_a_command() -> None:
     assert {name for name in loaded if name.startswith("envguard.")} <= {
         "envguard._version",
         "envguard.errors",
+        "envguard.files",
         "envguard.cli",
         *(
             f"envguard.cli.{name}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from envguard.binary.torch_wheel import interpreter_of, read_torch_wheel
@@ -152,7 +152,7 @@ def _fits(name: str, python: str) -> bool:
     """Whether a file is a wheel for Linux x86_64 and an interpreter; an empty one admits all."""
     try:
         _, _, _, tags = parse_wheel_filename(name)
-    except InvalidWheelFilename:
+    except ValueError:  # InvalidWheelFilename, or more digits than Python reads
         return False
     return any(_PLATFORM.fullmatch(tag.platform) and _is_for(tag, python) for tag in tags)
 

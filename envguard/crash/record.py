@@ -15,8 +15,9 @@ from envguard.crash.memory_use import RunMemory, add_gpu_reading, add_sample
 from envguard.crash.ring import RingFile, ring_parts
 from envguard.crash.sampling import ProcessUse, Sample
 from envguard.errors import DocumentError, InputError
-from envguard.facts.facts import Facts, facts_document, parse_facts_document
-from envguard.files import write_atomically
+from envguard.facts.codec import from_dict
+from envguard.facts.facts import Facts, decode_json, facts_document, parse_facts_document
+from envguard.files import read_bounded, read_utf8, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 _OUTPUT_BYTES = 4 * 2**20
 _SAMPLES_BYTES = 2 * 2**20
+_MOST_BYTES = 64 * 2**20  # of a file of a record, whoever wrote it
+_MOST_NUMBER = 2**62
 _RUN, _END, _OUTPUT, _SAMPLES = "run.json", "end.json", "output.log", "samples.jsonl"
 PHASES = "phases.jsonl"
 
@@ -131,12 +134,28 @@ def parse_sample(line: Mapping[str, Any]) -> tuple[Sample, str]:
         TypeError, ValueError, KeyError: The line has another shape.
     """
     processes = tuple(
-        ProcessUse(int(p[0]), str(p[1]), str(p[2]), int(p[3]), p[4], p[5]) for p in line["p"]
+        ProcessUse(
+            _number(p[0]), str(p[1]), str(p[2]), _number(p[3]), *map(_number_or_none, p[4:6])
+        )
+        for p in line["p"]
     )
-    shm = line["shm"]
-    group = CgroupUse(*line["cg"])
-    sample = Sample(float(line["t"]), processes, group, line["avail"], line["swap"], shm[0], shm[1])
+    group = CgroupUse(*map(_number_or_none, line["cg"]))
+    sizes = map(_number_or_none, (line["avail"], line["swap"], *line["shm"][:2]))
+    sample = Sample(float(_number(line["t"])), processes, group, *sizes)
     return sample, str(line["in"])
+
+
+def _number_or_none(value: Any) -> int | None:
+    """A count of bytes or kills; anything else than a number makes the line unusable."""
+    return None if value is None else _number(value)
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r:.40} is no number")
+    if not abs(value) <= _MOST_NUMBER:  # NaN is not either
+        raise ValueError(f"{value!r:.40} is no size")
+    return int(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +202,24 @@ def is_record(path: Path) -> bool:
     return (path / _RUN).is_file()
 
 
+@dataclass(frozen=True, slots=True)
+class _ConfigEntry:
+    """A configuration file as ``run.json`` names it."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class _RunDocument:
+    """What ``run.json`` holds besides the facts, typed."""
+
+    command: tuple[str, ...] = ()
+    started_at: str = ""
+    config_files: tuple[_ConfigEntry, ...] = ()
+    variables: dict[str, Any] = field(default_factory=dict)
+
+
 def load_record(folder: Path) -> RunRecord:
     """Read a record, also one whose writer was killed.
 
@@ -193,16 +230,16 @@ def load_record(folder: Path) -> RunRecord:
     document = _load(folder / _RUN)
     if not isinstance(document, dict) or document.get("kind") != "run":
         raise DocumentError(f"{where}: not the record of a run")
+    run = from_dict(_RunDocument, document, where)
     end = _load(folder / _END) if (folder / _END).is_file() else None
     memory, phase, origin = _fold(folder)
-    files = document.get("config_files", [])
     return RunRecord(
         folder,
-        tuple(map(str, document.get("command", []))),
+        run.command,
         parse_facts_document(document.get("facts"), where),
-        str(document.get("started_at", "")),
-        {str(item["path"]): str(item["sha256"]) for item in files if isinstance(item, dict)},
-        {str(k): str(v) for k, v in dict(document.get("variables", {})).items()},
+        run.started_at,
+        {item.path: item.sha256 for item in run.config_files},
+        {name: str(value) for name, value in run.variables.items()},
         memory,
         phase,
         origin,
@@ -212,18 +249,20 @@ def load_record(folder: Path) -> RunRecord:
 
 def _load(path: Path) -> object:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as err:
-        raise DocumentError(f"{path}: cannot be read: {err}") from err
+        return decode_json(read_utf8(path, _MOST_BYTES), str(path))
+    except DocumentError:
+        raise
+    except InputError as err:
+        raise DocumentError(err.message) from err
 
 
 def _lines(folder: Path) -> Iterator[Mapping[str, Any]]:
     """The lines of the samples; a last one that was cut is left out."""
     for part in ring_parts(folder, _SAMPLES):
-        for raw in part.read_bytes().splitlines():
+        for raw in read_bounded(part, _MOST_BYTES).splitlines():
             try:
                 line = json.loads(raw)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(line, dict):
                 yield line

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Toolkit
@@ -149,7 +149,7 @@ def parse_dotted_version(text: str) -> Version | None:
     match = re.search(_DOTTED, text)
     try:
         return Version(match[0]) if match else None
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or more digits than Python reads
         return None
 
 
