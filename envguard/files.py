@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, BinaryIO
+from typing import IO, TYPE_CHECKING
 
 from envguard.errors import InputError
 
@@ -36,7 +36,7 @@ def read_bounded(path: Path | str, limit_bytes: int, *, where: str = "") -> byte
         raise InputError(f"{named}: cannot be read: {reason_of(err)}") from err
 
 
-def take_bounded(file: BinaryIO, limit_bytes: int, *, where: str) -> bytes:
+def take_bounded(file: IO[bytes], limit_bytes: int, *, where: str) -> bytes:
     """Read what is left of an open file, as :func:`read_bounded` does.
 
     Raises:

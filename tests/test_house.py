@@ -23,7 +23,7 @@ ALLOWED = {
     "matrix": {"facts", "errors", "files"},
     "fetch": {"matrix", "facts", "errors"},
     "show": {"backend", "matrix", "facts", "errors"},
-    "probe": {"facts", "errors", "process"},
+    "probe": {"facts", "errors", "files", "process"},
     "ingest": {"facts", "errors", "files"},
     "binary": {"facts", "errors", "files"},
     "checks": {"matrix", "facts", "errors"},

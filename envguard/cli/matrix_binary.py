@@ -17,6 +17,7 @@ from envguard.cli.wheel_report import WheelReport
 from envguard.errors import InputError, NetworkError, ToolError
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.fetch.registry import Registry
+from envguard.files import is_folder
 from envguard.matrix.wheel_rows import compare_wheel
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _local_wheels(request: WheelRequest) -> Iterator[tuple[Version, str]]:
     """The wheels of the folder by release."""
     if request.folder is None:
         return
-    if not request.folder.is_dir():
+    if not is_folder(request.folder):
         raise InputError(f"--wheels: {request.folder} is no folder")
     for path in sorted(request.folder.glob("torch-*.whl")):
         if _fits(path.name, request.python_tag):

@@ -17,7 +17,7 @@ from envguard.crash.sampling import ProcessUse, Sample
 from envguard.errors import DocumentError, InputError
 from envguard.facts.codec import from_dict
 from envguard.facts.facts import Facts, decode_json, facts_document, parse_facts_document
-from envguard.files import read_bounded, read_utf8, write_atomically
+from envguard.files import is_file, read_bounded, read_utf8, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,7 +199,7 @@ class RunRecord:
 
 def is_record(path: Path) -> bool:
     """Whether a folder is the record of a run."""
-    return (path / _RUN).is_file()
+    return is_file(path / _RUN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ def load_record(folder: Path) -> RunRecord:
     if not isinstance(document, dict) or document.get("kind") != "run":
         raise DocumentError(f"{where}: not the record of a run")
     run = from_dict(_RunDocument, document, where)
-    end = _load(folder / _END) if (folder / _END).is_file() else None
+    end = _load(folder / _END) if is_file(folder / _END) else None
     memory, phase, origin = _fold(folder)
     return RunRecord(
         folder,
