@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envguard._version import __version__
+from envguard.errors import InputError
+from envguard.files import read_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,10 +64,8 @@ class ResultCache:
             return {}
         try:
             path = self._place(self._folder, subject)
-            if path.stat().st_size > _MOST_BYTES:
-                return {}
-            document = json.loads(path.read_bytes())
-        except (OSError, ValueError, RecursionError):
+            document = json.loads(read_bounded(path, _MOST_BYTES))
+        except (InputError, ValueError, RecursionError):
             return {}
         fits = isinstance(document, dict) and document.get("format") == _FORMAT
         return document if fits and document.get("subject") == subject else {}

@@ -64,20 +64,25 @@ def find_compiled(
     *,
     with_foreign: bool = False,
     memory: FolderMemory | None = None,
+    follows_links: bool = True,
 ) -> Iterator[FoundFile]:
     """The compiled files below a folder, in no order.
 
-    Links to files are followed; links to folders too, each real folder once, so that a link that
-    leads back up ends.
+    Links to files are followed. Links to folders are followed as an interpreter would, each real
+    folder once, so that a link that leads back up ends; or not at all: what they lead to inside
+    the folder is found anyway, and what lies outside (``root`` and ``cwd`` of a process in
+    ``/proc``) was not asked for.
 
     Args:
         folder: Where to begin.
         gaps: Folders that cannot be read are added.
         with_foreign: Name modules of Windows and macOS too.
         memory: What folders held before; spares reading those that have not changed.
+        follows_links: Look into folders that links lead to.
     """
     root = folder.rstrip("/") or "/"
-    pending, visited, left = [root], {os.path.realpath(root)}, _MOST_FOLDERS
+    pending, left = [root], _MOST_FOLDERS
+    visited = _Visited(os.path.realpath(root))
     while pending:
         current = pending.pop()
         left -= 1
@@ -98,8 +103,13 @@ def find_compiled(
                 words = "its name is not text"
                 gaps.append(Gap(f"file {as_text(path)}", GapReason.UNREADABLE, PROBE, words))
         pending.extend(f"{current}/{name}" for name in held.folders)
-        links = (f"{current}/{name}" for name in held.links)
-        pending.extend(path for path in links if _leads_on(path, visited))
+        for name in held.links:
+            link = f"{current}/{name}"
+            if follows_links:
+                pending.extend([link] if visited.is_new(os.path.realpath(link)) else [])
+            elif not visited.covers(os.path.realpath(link)):
+                words = "a link that leads out of the folder"
+                gaps.append(Gap(f"files in {as_text(link)}", GapReason.NOT_ASKED, PROBE, words))
 
 
 class Held(NamedTuple):
@@ -178,13 +188,36 @@ def _sort(entry: os.DirEntry[str], held: Held, *, with_foreign: bool) -> None:
             return
 
 
-def _leads_on(link: str, visited: set[str]) -> bool:
-    """Whether a link leads to a new folder: none that is looked into anyway, none above one."""
-    target = os.path.realpath(link)
-    is_new = not any(
-        target == seen or target.startswith(f"{seen}/") or seen.startswith(f"{target}/")
-        for seen in visited
-    )
-    if is_new:
-        visited.add(target)
-    return is_new
+class _Visited:
+    """Real folders that are looked into, with all below them.
+
+    Args:
+        root: The first one.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._roots: set[str] = set()
+        self._above: set[str] = set()
+        self._add(root)
+
+    def covers(self, target: str) -> bool:
+        """Whether a real folder is, or lies below, one of them."""
+        return target in self._roots or any(path in self._roots for path in _parents(target))
+
+    def is_new(self, target: str) -> bool:
+        """Whether a folder is none of them, none below and none above one; it is one then."""
+        if target in self._above or self.covers(target):
+            return False
+        self._add(target)
+        return True
+
+    def _add(self, root: str) -> None:
+        self._roots.add(root)
+        self._above.update(_parents(root))
+
+
+def _parents(path: str) -> Iterator[str]:
+    """The folders that a real path lies in, without the path itself."""
+    while path not in {"", "/"}:
+        path = path.rpartition("/")[0] or "/"
+        yield path

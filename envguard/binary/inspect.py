@@ -91,12 +91,13 @@ def _inspect_url(url: str, *, offline: bool) -> Inspection:
 def _folder_files(folder: str) -> Iterator[CompiledFile]:
     """The compiled files below a folder, and those of the wheels directly in it."""
     gaps: list[Gap] = []
-    found = sorted(find_compiled(folder, gaps, with_foreign=True), key=lambda file: file.name)
+    files = find_compiled(folder, gaps, with_foreign=True, follows_links=False)
+    found = sorted(files, key=lambda file: file.name)
     for file in found:
         yield _read_file(file.path, file.name)
     for wheel in _wheels(folder):
-        files = _file_or_wheel(os.path.join(folder, wheel))  # noqa: PTH118 - a text, kept as given
-        yield from (replace(file, path=f"{wheel}/{file.path}") for file in files)
+        held = _file_or_wheel(os.path.join(folder, wheel))  # noqa: PTH118 - a text, kept as given
+        yield from (replace(file, path=f"{wheel}/{file.path}") for file in held)
     for gap in gaps:
         yield CompiledFile(folder, gaps=(gap,))
 

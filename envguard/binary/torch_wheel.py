@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from envguard.binary.compiled import PROBE
@@ -70,7 +70,7 @@ def _named(name: str) -> tuple[Version, Platform, tuple[str, ...], str, str]:
     """Version, platform, its tags, interpreter and build tag, as a file name states them."""
     try:
         package, version, build, tags = parse_wheel_filename(name)
-    except InvalidWheelFilename as err:
+    except ValueError as err:  # InvalidWheelFilename, or more digits than Python reads
         raise UnreadableError(f"{name!r} is no name of a wheel") from err
     platforms = sorted({tag.platform for tag in tags})
     match = _TAG.fullmatch(platforms[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.checks.context import CheckOptions, cuda_build
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
@@ -88,7 +88,7 @@ def _older(path: str, environment: Environment) -> tuple[str, str] | None:
 def _version(text: str) -> Version | None:
     try:
         return Version(text.strip("."))
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or more digits than Python reads
         return None
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envguard.errors import InputError
+from envguard.files import is_file, read_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+_MOST_BYTES = 16 * 1024 * 1024
 _KINDS = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
 
 
@@ -149,16 +150,13 @@ def _nearest(folder: Path | None) -> Path | None:
         return None
     for candidate in (start, *start.parents):
         path = candidate / "pyproject.toml"
-        if os.path.isfile(path):  # noqa: PTH113 - says no where a folder may not be searched
+        if is_file(path):
             return path
     return None
 
 
 def _table(path: Path) -> dict[str, Any]:
-    try:
-        raw = path.read_bytes()
-    except OSError as err:
-        raise InputError(f"{path}: cannot be read: {err.strerror}") from err
+    raw = read_bounded(path, _MOST_BYTES)
     if b"envguard" not in raw:  # the common case costs no parse
         return {}
     import tomllib
@@ -167,7 +165,7 @@ def _table(path: Path) -> dict[str, Any]:
         document = tomllib.loads(raw.decode())
     except RecursionError as err:
         raise InputError(f"{path}: not valid TOML: nested too deeply") from err
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
+    except ValueError as err:  # TOMLDecodeError, no UTF-8, or more digits than Python reads
         raise InputError(f"{path}: not valid TOML: {err}") from err
     tool = document.get("tool", {})
     table = tool.get("envguard", {}) if isinstance(tool, dict) else {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from envguard.cli.output import write_text
 from envguard.errors import InputError
+from envguard.files import is_folder
 from envguard.lock import FORMATS, format_of, render_lock
 from envguard.lock.requirements import Style
 
@@ -53,7 +54,7 @@ def plan_outputs(paths: Iterable[str], form: str | None, style: str) -> tuple[Ou
     outputs = []
     for text in paths:
         path = Path(text.replace(_PLACEHOLDER, "target"))
-        if not path.parent.is_dir():
+        if not is_folder(path.parent):
             raise InputError(f"{text}: cannot be written: there is no folder {path.parent}")
         if path.name == "pyproject.toml" and path.exists():
             raise InputError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from envguard.binary.torch_wheel import interpreter_of, read_torch_wheel
@@ -17,6 +17,7 @@ from envguard.cli.wheel_report import WheelReport
 from envguard.errors import InputError, NetworkError, ToolError
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.fetch.registry import Registry
+from envguard.files import is_folder
 from envguard.matrix.wheel_rows import compare_wheel
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _local_wheels(request: WheelRequest) -> Iterator[tuple[Version, str]]:
     """The wheels of the folder by release."""
     if request.folder is None:
         return
-    if not request.folder.is_dir():
+    if not is_folder(request.folder):
         raise InputError(f"--wheels: {request.folder} is no folder")
     for path in sorted(request.folder.glob("torch-*.whl")):
         if _fits(path.name, request.python_tag):
@@ -152,7 +153,7 @@ def _fits(name: str, python: str) -> bool:
     """Whether a file is a wheel for Linux x86_64 and an interpreter; an empty one admits all."""
     try:
         _, _, _, tags = parse_wheel_filename(name)
-    except InvalidWheelFilename:
+    except ValueError:  # InvalidWheelFilename, or more digits than Python reads
         return False
     return any(_PLATFORM.fullmatch(tag.platform) and _is_for(tag, python) for tag in tags)
 

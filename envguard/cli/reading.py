@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
 from envguard.facts.gaps import GapReason
+from envguard.files import is_file, read_bounded, reason_of, take_bounded
 from envguard.redaction import clean_addresses
 
 if TYPE_CHECKING:
@@ -37,19 +37,14 @@ def read_text(source: str, limit_bytes: int) -> str:
     from envguard.ingest.text import decode_text
 
     where = source_name(source)
-    if source == "-" and sys.stdin is None:
+    if source != "-":
+        return clean_addresses(decode_text(read_bounded(source, limit_bytes, where=where)))
+    if sys.stdin is None:
         raise InputError(f"{where}: cannot be read: it is closed")
     try:
-        if source == "-":
-            raw = sys.stdin.buffer.read(limit_bytes + 1)
-        else:
-            with open(source, "rb") as file:  # noqa: PTH123 - a Path takes '' for the folder
-                raw = file.read(limit_bytes + 1)
-    except (OSError, ValueError) as err:
-        words = (getattr(err, "strerror", None) or str(err)).lower()
-        raise InputError(f"{where}: cannot be read: {words}") from err
-    if len(raw) > limit_bytes:
-        raise InputError(f"{where}: larger than {limit_bytes // 1024**2} MiB")
+        raw = take_bounded(sys.stdin.buffer, limit_bytes, where=where)
+    except OSError as err:
+        raise InputError(f"{where}: cannot be read: {reason_of(err)}") from err
     return clean_addresses(decode_text(raw))
 
 
@@ -72,7 +67,7 @@ def is_lockfile(word: str) -> bool:
     """Whether an argument names a file rather than a pin."""
     from envguard.ingest.lock_names import looks_like_lockfile
 
-    return looks_like_lockfile(word) or os.path.isfile(word)  # noqa: PTH113 - takes any text
+    return looks_like_lockfile(word) or is_file(word)
 
 
 def lay_lockfile(

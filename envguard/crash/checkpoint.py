@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from envguard.files import is_folder
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
@@ -22,7 +24,7 @@ def find_checkpoint(hits: Iterable[Hit], cwd: Path) -> Path | None:
     """The folder that the log says was being written last, if it is here."""
     for hit in hits:
         match = _PLACE.search(hit.text)
-        if match is not None and (cwd / match[1]).is_dir():
+        if match is not None and is_folder(cwd / match[1]):
             return cwd / match[1]
     return None
 

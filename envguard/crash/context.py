@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envguard.errors import InputError
 from envguard.facts.facts import Facts
+from envguard.files import is_file, read_bounded
 from envguard.redaction import (
     clean_command,
     clean_config,
@@ -105,10 +107,10 @@ def find_config_files(command: Sequence[str], cwd: Path) -> Iterator[ConfigFile]
 
 def _read(name: str, path: Path, *, is_kept: bool) -> ConfigFile | None:
     try:
-        if not path.is_file() or path.stat().st_size > 64 * _LARGEST:
+        if not is_file(path):
             return None
-        raw = path.read_bytes()
-    except OSError:
+        raw = read_bounded(path, 64 * _LARGEST)
+    except InputError:
         return None
     text = None
     if is_kept and len(raw) <= _LARGEST:
@@ -138,4 +140,4 @@ def interpreter_of(command: Sequence[str], path: str | None) -> str | None:
     except OSError:
         return None
     match = re.match(r"#!\s*(\S*python[\d.]*)\s*$", first)
-    return match[1] if match and Path(match[1]).is_file() else None
+    return match[1] if match and is_file(match[1]) else None

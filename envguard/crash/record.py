@@ -19,7 +19,9 @@ from envguard.crash.private_folder import PrivateFolder, refuse_planted_links
 from envguard.crash.ring import RingFile, ring_parts
 from envguard.crash.sampling import ProcessUse, Sample
 from envguard.errors import DocumentError, InputError
-from envguard.facts.facts import Facts, facts_document, parse_facts_document
+from envguard.facts.codec import from_dict
+from envguard.facts.facts import Facts, decode_json, facts_document, parse_facts_document
+from envguard.files import is_file, read_bounded, read_utf8
 from envguard.redaction import clean_command, clean_variable
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 _OUTPUT_BYTES = 4 * 2**20
 _SAMPLES_BYTES = 2 * 2**20
-_LONGEST_DOCUMENT = 64 * 2**20
+_MOST_BYTES = 64 * 2**20  # of a file of a record, whoever wrote it
+_MOST_NUMBER = 2**62
 _RUN, _END, _OUTPUT, _SAMPLES = "run.json", "end.json", "output.log", "samples.jsonl"
 PHASES = "phases.jsonl"
 _STAMP, _STAMPED = "%Y%m%d-%H%M%S", re.compile(r"\d{8}-\d{6}-")
@@ -147,12 +150,28 @@ def parse_sample(line: Mapping[str, Any]) -> tuple[Sample, str]:
         TypeError, ValueError, KeyError: The line has another shape.
     """
     processes = tuple(
-        ProcessUse(int(p[0]), str(p[1]), str(p[2]), int(p[3]), p[4], p[5]) for p in line["p"]
+        ProcessUse(
+            _number(p[0]), str(p[1]), str(p[2]), _number(p[3]), *map(_number_or_none, p[4:6])
+        )
+        for p in line["p"]
     )
-    shm = line["shm"]
-    group = CgroupUse(*line["cg"])
-    sample = Sample(float(line["t"]), processes, group, line["avail"], line["swap"], shm[0], shm[1])
+    group = CgroupUse(*map(_number_or_none, line["cg"]))
+    sizes = map(_number_or_none, (line["avail"], line["swap"], *line["shm"][:2]))
+    sample = Sample(float(_number(line["t"])), processes, group, *sizes)
     return sample, str(line["in"])
+
+
+def _number_or_none(value: Any) -> int | None:
+    """A count of bytes or kills; anything else than a number makes the line unusable."""
+    return None if value is None else _number(value)
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r:.40} is no number")
+    if not abs(value) <= _MOST_NUMBER:  # NaN is not either
+        raise ValueError(f"{value!r:.40} is no size")
+    return int(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +222,26 @@ class RunRecord:
 
 
 def is_record(path: Path) -> bool:
-    """Whether a folder is the record of a run that may be read."""
-    try:
-        return (path / _RUN).is_file()
-    except OSError:  # another user's
-        return False
+    """Whether a folder is the record of a run."""
+    return is_file(path / _RUN)
+
+
+@dataclass(frozen=True, slots=True)
+class _ConfigEntry:
+    """A configuration file as ``run.json`` names it."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class _RunDocument:
+    """What ``run.json`` holds besides the facts, typed."""
+
+    command: tuple[str, ...] = ()
+    started_at: str = ""
+    config_files: tuple[_ConfigEntry, ...] = ()
+    variables: dict[str, Any] = field(default_factory=dict)
 
 
 def load_record(folder: Path, *, with_samples: bool = True) -> RunRecord:
@@ -231,16 +265,16 @@ def _read_record(folder: Path, *, with_samples: bool) -> RunRecord:
     document = _load(folder / _RUN)
     if not isinstance(document, dict) or document.get("kind") != "run":
         raise DocumentError(f"{where}: not the record of a run")
-    end = _load(folder / _END) if (folder / _END).is_file() else None
+    run = from_dict(_RunDocument, document, where)
+    end = _load(folder / _END) if is_file(folder / _END) else None
     memory, phase, origin = _fold(folder) if with_samples else (RunMemory(), "", "")
-    files = document.get("config_files", [])
     return RunRecord(
         folder,
-        clean_command(tuple(map(str, document.get("command", [])))),
+        clean_command(run.command),
         parse_facts_document(document.get("facts"), where),
-        str(document.get("started_at", "")),
-        {str(item["path"]): str(item["sha256"]) for item in files if isinstance(item, dict)},
-        _clean_variables(dict(document.get("variables", {}))),
+        run.started_at,
+        {item.path: item.sha256 for item in run.config_files},
+        _clean_variables(run.variables),
         memory,
         phase,
         origin,
@@ -255,21 +289,17 @@ def _clean_variables(variables: Mapping[str, object]) -> dict[str, str]:
 
 def _load(path: Path) -> object:
     try:
-        with path.open("rb") as file:
-            raw = file.read(_LONGEST_DOCUMENT + 1)
-        if len(raw) > _LONGEST_DOCUMENT:
-            raise DocumentError(f"{path}: is larger than {_LONGEST_DOCUMENT >> 20} MiB")
-        return json.loads(raw)
-    except (OSError, ValueError, RecursionError) as err:
-        raise DocumentError(f"{path}: cannot be read: {err}") from err
+        return decode_json(read_utf8(path, _MOST_BYTES), str(path))
+    except DocumentError:
+        raise
+    except InputError as err:
+        raise DocumentError(err.message) from err
 
 
 def _lines(folder: Path) -> Iterator[Mapping[str, Any]]:
     """The lines of the samples; a last one that was cut is left out."""
     for part in ring_parts(folder, _SAMPLES):
-        with part.open("rb") as file:
-            data = file.read(2 * _SAMPLES_BYTES)
-        for raw in data.splitlines():
+        for raw in read_bounded(part, _MOST_BYTES).splitlines():
             try:
                 line = json.loads(raw)
             except (ValueError, RecursionError):

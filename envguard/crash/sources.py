@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from envguard.crash.record import RunRecord, load_record
 from envguard.crash.scan import Scanner, marks_of
 from envguard.errors import InputError
+from envguard.files import is_folder, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +30,7 @@ def split_words(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def _is_subject(word: str) -> bool:
-    if _PIN.match(word) and not Path(word).exists():
+    if _PIN.match(word) and not os.path.lexists(word):
         return True
     name = Path(word).name
     return name.startswith(_LOCKS) and name.endswith((".toml", ".txt", ".lock"))
@@ -40,7 +42,7 @@ def find_record(names: Sequence[str]) -> RunRecord | None:
     Raises:
         DocumentError: A folder that is named holds no record.
     """
-    folders = [Path(name) for name in names if Path(name).is_dir()]
+    folders = [Path(name) for name in names if is_folder(name)]
     return load_record(folders[0]) if folders else None
 
 
@@ -63,7 +65,7 @@ def read_log(names: Sequence[str], table: SignalsTable) -> Log:
             scanner.start_file(_shown(name))
         if name == "-":
             scanner.read(sys.stdin.buffer)
-        elif Path(name).is_dir():
+        elif is_folder(name):
             for part in load_record(Path(name)).output_parts:
                 _read_file(scanner, part)
         else:
@@ -79,5 +81,5 @@ def _read_file(scanner: Scanner, path: Path) -> None:
     try:
         with path.open("rb") as stream:
             scanner.read(stream)
-    except OSError as err:
-        raise InputError(f"{path}: cannot be read: {err.strerror or err}") from err
+    except (OSError, ValueError) as err:
+        raise InputError(f"{path}: cannot be read: {reason_of(err)}") from err

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.errors import DocumentError
 
@@ -130,8 +130,10 @@ def _convert(hint: Any, data: object, path: str) -> Any:
         return _convert(inner, data, path)
     if origin is tuple:
         return _convert_tuple(get_args(hint), data, path)
-    if origin in {dict, Mapping} or hint is Any or hint is object:
+    if hint is Any or hint is object:
         return data
+    if origin in {dict, Mapping}:
+        return _convert_mapping(get_args(hint)[1], data, path)
     if _is_scalar(hint):
         return _convert_scalar(hint, data, path)
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -139,6 +141,12 @@ def _convert(hint: Any, data: object, path: str) -> Any:
     if is_dataclass(hint):
         return _build(hint, data, path)  # type: ignore[arg-type]  # a class, not an instance
     return _convert_plain(hint, data, path)
+
+
+def _convert_mapping(hint: Any, data: object, path: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise DocumentError(f"{path}: expected an object, found {_kind_name(data)}")
+    return {key: _convert(hint, value, f"{path}.{key}") for key, value in data.items()}
 
 
 def _convert_tuple(items: tuple[Any, ...], data: object, path: str) -> tuple[Any, ...]:
@@ -160,7 +168,7 @@ def _convert_scalar(hint: Any, data: object, path: str) -> Any:
     parse: Callable[[str], Any] = hint if hint is Version else hint.parse
     try:
         return parse(data)
-    except (ValueError, InvalidVersion) as err:
+    except ValueError as err:
         raise DocumentError(f"{path}: {err}") from err
 
 

@@ -11,8 +11,10 @@ from envguard.facts.codec import from_dict, to_dict
 from envguard.facts.environment import Environment
 from envguard.facts.gaps import Gap
 from envguard.facts.machine import Machine
+from envguard.files import read_utf8
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from envguard.facts.binary import BinaryFacts  # noqa: TC004 - the codec imports it late
@@ -92,25 +94,28 @@ def load_facts(path: Path) -> Facts:
     """Load a facts document from a file.
 
     Raises:
-        DocumentError: Unreadable, truncated, too large, or not a facts document.
+        InputError: Unreadable or too large.
+        DocumentError: Truncated, or not a facts document.
     """
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise DocumentError(f"{path}: larger than {_MAX_BYTES // 1024**2} MiB")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as err:
-        raise DocumentError(f"{path}: cannot be read: {err}") from err
+    text = read_utf8(path, _MAX_BYTES)
     return parse_facts_document(decode_json(text, str(path)), str(path))
 
 
-def decode_json(text: str, where: str) -> object:
+def decode_json(
+    text: str, where: str, build: Callable[[list[tuple[str, Any]]], Any] | None = None
+) -> object:
     """Decode JSON with an error that names the file and place.
+
+    Args:
+        text: The document.
+        where: Name of the file, for messages.
+        build: Makes each object of its keys and values; None makes a dict.
 
     Raises:
         DocumentError: The text is not one JSON document.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=build)
     except json.JSONDecodeError as err:
         place = f"{where}:{err.lineno}:{err.colno}"
         raise DocumentError(f"{place}: not valid JSON: {err.msg.lower()}") from err

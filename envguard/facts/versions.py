@@ -7,12 +7,31 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self
 
+_LONG_NUMBER = re.compile(r"[0-9]{1000}")
 _DRIVER = re.compile(r"[1-9][0-9]{1,4}(?:\.[0-9]{1,6}){0,3}", re.ASCII)
 _CUDA = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})(?:\.[0-9]{1,6}){0,2}", re.ASCII)
 _CAPABILITY = re.compile(r"([0-9]{1,2})\.([0-9])", re.ASCII)
 _TARGET = re.compile(r"(?:(sm|compute)_)([0-9]{2,3})([af]?)", re.ASCII)
 # Two digits were CUDA 7.5 to 9.2; cu12 names a major version only, which is no backend.
 _LABEL = re.compile(r"cu([5-9][0-9]|[1-9][0-9]{2,3})", re.ASCII)
+
+
+def refuse_long_numbers(text: str) -> str:
+    """Refuse a requirement, specifier or marker with a number that Python will not compare.
+
+    They are taken apart as texts; only the comparison makes numbers of them, and fails.
+
+    Returns:
+        The text.
+
+    Raises:
+        ValueError: It holds a thousand digits in a row.
+
+    Source: https://docs.python.org/3/library/stdtypes.html#int-max-str-digits
+    """
+    if _LONG_NUMBER.search(text):
+        raise ValueError("holds a number of a thousand digits")
+    return text
 
 
 @dataclass(frozen=True, slots=True, order=True)

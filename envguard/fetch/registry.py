@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.errors import NetworkError, ToolError
 from envguard.facts.published import Published
@@ -240,5 +240,5 @@ def _day(moment: datetime | date | str) -> str:
 def _version(text: str) -> Version | None:
     try:
         return Version(text)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or more digits than Python reads
         return None

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
+from packaging.markers import Marker, UndefinedComparison, UndefinedEnvironmentName
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.facts.machine import OperatingSystem, Platform
+from envguard.facts.versions import refuse_long_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,8 +95,8 @@ def parse_marker(text: str) -> Marker:
         ValueError: It is none.
     """
     try:
-        return Marker(text)
-    except InvalidMarker as err:
+        return Marker(refuse_long_numbers(text))
+    except ValueError as err:  # InvalidMarker among others
         raise ValueError(str(err).splitlines()[0]) from err
     except RecursionError as err:
         raise ValueError("nested too deeply") from err

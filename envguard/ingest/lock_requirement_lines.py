@@ -6,10 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.version import Version
 
 from envguard.errors import InputError
+from envguard.facts.versions import refuse_long_numbers
 from envguard.ingest.lock_entry import Entry, Wheel, wheels_of
 from envguard.ingest.pip_list import normalise_name
 from envguard.redaction import clean_addresses, clean_text
@@ -141,8 +142,8 @@ def parse_line(line: str, where: str, number: int | None) -> RequirementLine:
     if wheel := _bare_wheel(text.strip(), number):
         return wheel
     try:
-        requirement = Requirement(text.strip())
-    except (InvalidRequirement, RecursionError) as err:
+        requirement = Requirement(refuse_long_numbers(text.strip()))
+    except (ValueError, RecursionError) as err:
         reason = str(err).splitlines()[0].rstrip(":. ").lower()
         shown = clean_text(text.strip())[:120]
         raise InputError(f"{where}: {shown!r} is not a requirement: {reason}") from err

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from envguard.errors import InputError
 from envguard.facts.environment import BuildOrigin, Distribution, Environment, TorchBuild
 from envguard.facts.torch_label import label_of_url, label_of_version
+from envguard.facts.versions import refuse_long_numbers
 from envguard.redaction import clean_addresses
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ def parse_pin(word: str) -> Distribution:
         InputError: No requirement, or one that is not exact.
     """
     try:
-        requirement = Requirement(clean_addresses(word))
-    except InvalidRequirement as err:
+        requirement = Requirement(refuse_long_numbers(clean_addresses(word)))
+    except (ValueError, RecursionError) as err:
         reason = str(err).splitlines()[0].rstrip(":").lower()
         raise InputError(f"{word!r} is not a requirement: {reason}") from err
     if requirement.marker is not None:

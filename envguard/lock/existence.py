@@ -10,7 +10,6 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from packaging.tags import Tag
 from packaging.utils import (
-    InvalidWheelFilename,
     NormalizedName,
     canonicalize_name,
     parse_wheel_filename,
@@ -104,7 +103,7 @@ def _listed(address: str, sha256: str) -> ListedWheel | None:
     filename = unquote(parts.path.rpartition("/")[2])
     try:
         name, version, build, tags = parse_wheel_filename(filename)
-    except (InvalidWheelFilename, ValueError):
+    except ValueError:
         return None  # a source archive, or a link to something else
     kind, _, digest = parts.fragment.partition("=")
     stated = sha256 or (digest if kind == "sha256" else "")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from packaging.utils import NormalizedName, canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.errors import NetworkError, ToolError
 from envguard.lock.index import plain_file, plain_index
@@ -215,5 +215,5 @@ def _read_artifact(file: Mapping[str, Any], name: str) -> Artifact:
 def _parse_version(text: str) -> Version:
     try:
         return Version(text)
-    except InvalidVersion as err:
+    except ValueError as err:  # InvalidVersion, or more digits than Python reads
         raise ToolError(f"uv names a version that is none: {text!r}") from err

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 
 from envguard.errors import DocumentError, InputError
 from envguard.facts.codec import from_dict
 from envguard.facts.lock_record import LockRecord
 from envguard.facts.machine import Driver, Gpu, Host, Machine
+from envguard.facts.versions import refuse_long_numbers
+from envguard.files import read_utf8
 from envguard.lock.record import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -80,14 +82,13 @@ def load_previous(path: Path) -> PreviousLock:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    text = read_utf8(path, _MOST_BYTES)
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise InputError(f"{path}: larger than {_MOST_BYTES // 1024**2} MiB")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
+        return tomllib.loads(text)
+    except RecursionError as err:
+        raise InputError(f"{path}: not valid TOML: nested too deeply") from err
+    except ValueError as err:  # TOMLDecodeError, or a number beyond Python's digit limit
         raise InputError(f"{path}: not valid TOML: {err}") from err
-    except OSError as err:
-        raise InputError(f"{path}: cannot be read: {err.strerror or err}") from err
 
 
 def _record(table: object, place: str) -> LockRecord:
@@ -109,8 +110,8 @@ def _plain(marker: str) -> str:
 
 def _pin(package: Mapping[str, Any], path: Path) -> Requirement:
     try:
-        return Requirement(f"{package['name']}=={package['version']}")
-    except (InvalidRequirement, KeyError) as err:
+        return Requirement(refuse_long_numbers(f"{package['name']}=={package['version']}"))
+    except (ValueError, KeyError) as err:
         raise InputError(f"{path}: package {package.get('name')!r} states no version") from err
 
 

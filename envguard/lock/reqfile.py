@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 
 from envguard.errors import InputError
+from envguard.files import read_utf8, reason_of
 from envguard.lock.request import parse_requirement
 from envguard.redaction import clean_text
 
@@ -68,10 +69,10 @@ def load_requirement_files(paths: tuple[Path, ...]) -> FileContents:
 def _read_file(
     path: Path, found: _Gathering, *, chain: tuple[Path, ...], is_constraint: bool
 ) -> None:
-    resolved = path.resolve()
+    resolved = _resolved(path)
     if resolved in chain or len(chain) >= _MAX_DEPTH:
         raise InputError(f"{path}: includes itself, through {chain[-1]}")
-    for number, line in logical_lines(_read_text(path)):
+    for number, line in logical_lines(read_utf8(path, _MAX_BYTES)):
         where = f"{path}:{number}"
         if line.startswith("-"):
             _read_option(line, where, path, found, (*chain, resolved), is_constraint=is_constraint)
@@ -85,16 +86,16 @@ def _read_file(
         target.append(parse_requirement(line, where))
 
 
-def _read_text(path: Path) -> str:
+def _resolved(path: Path) -> Path:
+    """The file behind links.
+
+    Raises:
+        InputError: The links form a circle, or the name can be none.
+    """
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path}: larger than {_MAX_BYTES // 1024**2} MiB")
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as err:
-        raise InputError(f"{path}: not UTF-8 text: byte {err.start} is {err.reason}") from err
-    except (OSError, ValueError) as err:
-        words = getattr(err, "strerror", None) or str(err)
-        raise InputError(f"{path}: cannot be read: {words}") from err
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as err:  # RuntimeError: a circle, before 3.13
+        raise InputError(f"{path}: cannot be read: {reason_of(err)}") from err
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import NormalizedName, canonicalize_name
 from packaging.version import Version
 
 from envguard.errors import InputError
 from envguard.facts.machine import Machine, OperatingSystem, Platform
-from envguard.facts.versions import Backend
+from envguard.facts.versions import Backend, refuse_long_numbers
 from envguard.lock.index import IndexSettings
 from envguard.redaction import clean_text
 
@@ -187,8 +187,8 @@ def parse_requirement(text: str, where: str) -> Requirement:
             hint="name the package and its version: envguard lock pins published packages",
         )
     try:
-        requirement = Requirement(stripped)
-    except InvalidRequirement as err:
+        requirement = Requirement(refuse_long_numbers(stripped))
+    except (ValueError, RecursionError) as err:
         reason = str(err).splitlines()[0].rstrip(".").replace("Expected", "expected")
         raise InputError(f"{where}: requirement {stripped!r} cannot be read: {reason}") from err
     if requirement.url is not None:

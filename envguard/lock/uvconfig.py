@@ -6,9 +6,13 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envguard.errors import InputError
+from envguard.files import read_utf8
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+_MOST_BYTES = 16 * 1024 * 1024
 _SYSTEM_FOLDER = "/etc/xdg"
 _SYSTEM_FILE = "/etc/uv/uv.toml"
 
@@ -86,8 +90,8 @@ def _files(variables: Mapping[str, str]) -> Iterator[Path]:
 def _read(path: Path) -> dict[str, Any] | None:
     """The settings; None where there is no such file, or uv itself will complain about it."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return tomllib.loads(read_utf8(path, _MOST_BYTES))
+    except (InputError, ValueError, RecursionError):
         return None
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ def packaged_uv(site: Path) -> tuple[Path, Version] | None:
         for path, size in _programs(record, site):
             if path.stat().st_size == size:
                 return path, version
-    except (OSError, ValueError, InvalidVersion):
+    except (OSError, ValueError):
         return None
     return None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import envguard
 from envguard.errors import MatrixError
+from envguard.files import is_folder
 from envguard.matrix.reading import Document, load_document
 
 if TYPE_CHECKING:
@@ -251,7 +252,7 @@ def _find_tables() -> Traversable:
         folder = Path(envguard.__file__).resolve().parent.parent / "compat_matrix"
     else:
         folder = Path(next(iter(package.__path__)))
-        if not folder.is_dir():
+        if not is_folder(folder):
             from importlib.resources import files
 
             return files(_PACKAGE)

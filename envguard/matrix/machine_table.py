@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
 from envguard.facts.machine import KernelModule
-from envguard.facts.versions import ComputeCapability
+from envguard.facts.versions import ComputeCapability, refuse_long_numbers
 from envguard.matrix.rows import Provenance
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _read_limit(row: Row) -> ModuleLimit:
 
 def _read_list(row: Row) -> UuidList:
     try:
-        versions = SpecifierSet(row.text("versions"))
-    except InvalidSpecifier as err:
+        versions = SpecifierSet(refuse_long_numbers(row.text("versions")))
+    except ValueError as err:
         raise row.error("versions", str(err)) from err
     return UuidList(row.text("package"), versions, row.text("effect"), row.provenance())

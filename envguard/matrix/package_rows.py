@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.facts.source import Source
-from envguard.facts.versions import ComputeCapability, CudaVersion
+from envguard.facts.versions import ComputeCapability, CudaVersion, refuse_long_numbers
 from envguard.matrix.rows import Provenance
 
 if TYPE_CHECKING:
@@ -199,8 +199,8 @@ def parse_specifier(text: str) -> SpecifierSet:
         ValueError: It is none; packaging's own error is one too.
     """
     try:
-        return SpecifierSet(text)
-    except InvalidSpecifier as err:
+        return SpecifierSet(refuse_long_numbers(text))
+    except ValueError as err:
         raise ValueError(str(err)) from err
 
 

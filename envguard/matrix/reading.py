@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from envguard.errors import MatrixError
+from envguard.errors import InputError, MatrixError
 from envguard.facts.source import Source
+from envguard.files import take_bounded
 from envguard.matrix.rows import Confidence, Provenance
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MOST_BYTES = 64 * 1024 * 1024  # of a table
 _CERTAINTIES = frozenset({"high", "medium", "low"})
 
 
@@ -252,10 +254,13 @@ def load_document(
     import tomllib  # costs 5 ms of start-up that commands without tables need not pay
 
     try:
-        text = (folder / name).read_bytes().decode("utf-8")
+        with (folder / name).open("rb") as file:
+            text = take_bounded(file, _MOST_BYTES, where=name).decode("utf-8")
         data = tomllib.loads(text) if decode is None else decode(text, name)
     except OSError as err:
         raise MatrixError(f"{name}: cannot be read: {err.strerror or err}") from err
+    except InputError as err:
+        raise MatrixError(err.message) from err
     except UnicodeDecodeError as err:
         raise MatrixError(f"{name}: is not UTF-8 text: {err.reason}") from err
     except ValueError as err:  # TOMLDecodeError, or a number beyond Python's digit limit

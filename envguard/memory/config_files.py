@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.errors import DocumentError, InputError
+from envguard.files import is_file, read_utf8
 from envguard.memory.accelerate_config import deepspeed_file, read_accelerate
 from envguard.memory.deepspeed_config import read_deepspeed
 from envguard.memory.flat_yaml import parse_flat_yaml
-from envguard.memory.model_file import read_json_object
+from envguard.memory.model_file import JsonObject, read_json
 from envguard.memory.settings import Settings, merge_settings
+from envguard.memory.stated_values import shown
 from envguard.memory.training_args import read_training_arguments
 
 if TYPE_CHECKING:
@@ -52,8 +54,8 @@ def read_configs(paths: Sequence[Path]) -> Settings:
 
 
 def _read(path: Path) -> list[Settings]:
-    document = _decode(path)
-    where = path.name
+    found = _decode(path)
+    document, where = found.document, path.name
     keys = document.keys()
     if keys & _ACCELERATE:
         parts = [read_accelerate(document, where)]
@@ -62,7 +64,7 @@ def _read(path: Path) -> list[Settings]:
     # bf16 is an object in DeepSpeed's file and a flag in transformers'
     is_deepspeed = keys & _DEEPSPEED or isinstance(document.get("bf16"), dict)
     if is_deepspeed and "deepspeed" not in keys and "output_dir" not in keys:
-        return [read_deepspeed(document, where)]
+        return [_read_deepspeed(found, path)]
     if keys & _TRAINING:
         return _read_training(document, path)
     raise DocumentError(
@@ -80,29 +82,39 @@ def _read_training(document: Mapping[str, object], path: Path) -> list[Settings]
     if isinstance(inner, dict):
         return [own, read_deepspeed(inner, f"{path.name}: deepspeed")]
     if not isinstance(inner, str):
-        raise DocumentError(f"{path}: deepspeed: expected an object or a file, found {inner!r:.40}")
+        raise DocumentError(
+            f"{path}: deepspeed: expected an object or a file, found {shown(inner)}"
+        )
     return [own, *_read_inner(path, inner)]
 
 
 def _read_inner(path: Path, name: str) -> list[Settings]:
     target = path.parent / name
-    if not target.is_file():
-        raise InputError(f"{path}: names {name!r}, which is not there")
-    return [read_deepspeed(read_json_object(target), target.name)]
+    if not is_file(target):
+        raise InputError(f"{path}: names {shown(name)}, which is not there")
+    return [_read_deepspeed(read_json(target), target)]
 
 
-def _decode(path: Path) -> Mapping[str, object]:
+def _read_deepspeed(found: JsonObject, path: Path) -> Settings:
+    """A DeepSpeed file.
+
+    Raises:
+        DocumentError: A key is stated twice, which DeepSpeed refuses at any depth, or a value
+            has the wrong form.
+
+    Source: DeepSpeedConfig of deepspeed 0.19, ``runtime/config.py``: the file is decoded with a
+        hook that raises on duplicate keys.
+    """
+    if found.doubled:
+        names = ", ".join(map(shown, found.doubled[:5]))
+        raise DocumentError(
+            f"{path}: states {names} twice in one object, and DeepSpeed refuses such a file",
+            hint="leave one of them",
+        )
+    return read_deepspeed(found.document, path.name)
+
+
+def _decode(path: Path) -> JsonObject:
     if path.suffix.lower() in {".yaml", ".yml"}:
-        return parse_flat_yaml(_read_yaml(path), path.name)
-    return read_json_object(path)
-
-
-def _read_yaml(path: Path) -> str:
-    try:
-        if path.stat().st_size > _YAML_LIMIT:
-            raise InputError(f"{path}: is larger than 1 MiB, no configuration is")
-        return path.read_text(encoding="utf-8")
-    except OSError as err:
-        raise InputError(f"{path}: cannot be read: {err.strerror or err}") from err
-    except UnicodeDecodeError as err:
-        raise InputError(f"{path}: is not UTF-8 text: {err.reason}") from err
+        return JsonObject(parse_flat_yaml(read_utf8(path, _YAML_LIMIT), path.name))
+    return read_json(path)

@@ -8,12 +8,32 @@ from envguard.errors import DocumentError
 from envguard.memory.job import Place, Precision, Recompute, Strategy
 from envguard.memory.parsing import parse_optimizer
 from envguard.memory.settings import Settings
+from envguard.memory.stated_values import (
+    stated_choice,
+    stated_flag,
+    stated_number,
+    stated_section,
+    stated_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_STAGES = {0: Strategy.DDP, 1: Strategy.ZERO1, 2: Strategy.ZERO2, 3: Strategy.ZERO3}
+    from envguard.memory.stated_values import Object
+
+_STAGES: Mapping[str | int, Strategy] = {
+    0: Strategy.DDP,
+    1: Strategy.ZERO1,
+    2: Strategy.ZERO2,
+    3: Strategy.ZERO3,
+}
+_DEVICES: Mapping[str | int, Place] = {
+    "none": Place.GPU,
+    "cpu": Place.CPU,
+    "nvme": Place.NVME,
+}
 _MOST = 10**15
+_MOST_SAMPLES = 10**6
 # Field of zero_optimization -> name of the setting.
 _BUCKETS = {
     "reduce_bucket_size": "reduce_bucket",
@@ -30,7 +50,7 @@ _FLAGS = {
 }
 
 
-def read_deepspeed(document: Mapping[str, object], where: str) -> Settings:
+def read_deepspeed(document: Object, where: str) -> Settings:
     """Settings of a DeepSpeed configuration.
 
     Args:
@@ -41,9 +61,10 @@ def read_deepspeed(document: Mapping[str, object], where: str) -> Settings:
         DocumentError: A field has the wrong form or an impossible value; the message names it.
     """
     found = Settings()
-    zero = _section(document, "zero_optimization", where) or {}
+    zero = stated_section(document, "zero_optimization", where) or {}
     place = f"{where}: zero_optimization"
-    found.state("strategy", _STAGES[_stage(zero, place)], f"{place}.stage")
+    stage = stated_choice(zero.get("stage", 0), f"{place}.stage", _STAGES)
+    found.state("strategy", stage, f"{place}.stage")
     for name, setting in _BUCKETS.items():
         _state_count(found, zero, name, setting, place)
     for name, setting in _FLAGS.items():
@@ -52,7 +73,7 @@ def read_deepspeed(document: Mapping[str, object], where: str) -> Settings:
     _read_precision(found, document, where)
     _read_batch(found, document, where)
     _read_optimizer(found, document, where)
-    if _section(document, "activation_checkpointing", where) is not None:
+    if stated_section(document, "activation_checkpointing", where) is not None:
         # it only configures deepspeed.checkpointing; whether the model calls it is not said here
         found.notes.append(
             f"{where}: activation_checkpointing does not switch checkpointing on by itself; "
@@ -61,85 +82,53 @@ def read_deepspeed(document: Mapping[str, object], where: str) -> Settings:
     return found
 
 
-def _section(document: Mapping[str, object], name: str, where: str) -> Mapping[str, object] | None:
-    value = document.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        raise DocumentError(f"{where}: {name}: expected an object, found {value!r:.40}")
-    return value
-
-
-def _stage(zero: Mapping[str, object], place: str) -> int:
-    stage = zero.get("stage", 0)
-    if isinstance(stage, bool) or stage not in _STAGES or not isinstance(stage, int):
-        raise DocumentError(f"{place}.stage: {stage!r} is none of 0, 1, 2, 3")
-    return stage
-
-
-def _state_count(
-    found: Settings, zero: Mapping[str, object], name: str, setting: str, place: str
-) -> None:
+def _state_count(found: Settings, zero: Object, name: str, setting: str, place: str) -> None:
     value = zero.get(name)
     if value == "auto":
         found.autos.add(setting)
-        return
-    if value is None:
-        return
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not float(value).is_integer() or not 0 <= float(value) <= _MOST:  # type: ignore[arg-type]  # proven a number
-        raise DocumentError(f"{place}.{name}: {value!r} is not a number of elements")
-    found.state(setting, int(float(value)), f"{place}.{name}")  # type: ignore[arg-type]  # likewise
+    elif value is not None:
+        where = f"{place}.{name}"
+        count = stated_number(value, where, least=0, most=_MOST, what="a number of elements")
+        found.state(setting, count, where)
 
 
-def _state_flag(
-    found: Settings, zero: Mapping[str, object], name: str, setting: str, place: str
-) -> None:
+def _state_flag(found: Settings, zero: Object, name: str, setting: str, place: str) -> None:
     value = zero.get(name)
-    if value is None or value == "auto":
-        return
-    if not isinstance(value, bool):
-        raise DocumentError(f"{place}.{name}: expected true or false, found {value!r:.40}")
-    found.state(setting, value, f"{place}.{name}")
+    if value is not None and value != "auto":
+        found.state(setting, stated_flag(value, f"{place}.{name}"), f"{place}.{name}")
 
 
-def _read_offload(found: Settings, zero: Mapping[str, object], place: str) -> None:
+def _read_offload(found: Settings, zero: Object, place: str) -> None:
     for name, setting, old in (
         ("offload_optimizer", "optimizer_on", "cpu_offload"),
         ("offload_param", "params_on", "cpu_offload_param"),
     ):
-        section = _section(zero, name, place)
+        section = stated_section(zero, name, place)
         if section is None and zero.get(old) is True:
             section = {"device": "cpu"}  # deprecated spelling, which DeepSpeed still honours
         device = (section or {}).get("device", "none")
-        if device not in {"none", "cpu", "nvme"}:
-            raise DocumentError(f"{place}.{name}.device: {device!r} is none of none, cpu, nvme")
-        on = Place.GPU if device == "none" else Place(device)
+        on = stated_choice(device, f"{place}.{name}.device", _DEVICES)
         found.state(setting, on, f"{place}.{name}.device" if section else place)
         if section is not None and on is not Place.GPU:
             _state_pinned(found, section, f"{place}.{name}")
 
 
-def _state_pinned(found: Settings, section: Mapping[str, object], place: str) -> None:
-    value = section.get("pin_memory", True)
-    if not isinstance(value, bool):
-        raise DocumentError(f"{place}.pin_memory: expected true or false, found {value!r:.40}")
+def _state_pinned(found: Settings, section: Object, place: str) -> None:
+    value = stated_flag(section.get("pin_memory", True), f"{place}.pin_memory")
     # one flag for both sections: either being page-locked rounds its buffers up
     old = found.get("pins_memory", bool)
     if old is None:
         found.state("pins_memory", value, f"{place}.pin_memory")
 
 
-def _read_precision(found: Settings, document: Mapping[str, object], where: str) -> None:
+def _read_precision(found: Settings, document: Object, where: str) -> None:
     enabled: list[Precision] = []
     for name, precision in (("bf16", Precision.BF16), ("fp16", Precision.FP16)):
-        section = _section(document, name, where)
+        section = stated_section(document, name, where)
         value = (section or {}).get("enabled", False)
         if value == "auto":
             found.autos.add("precision")
-        elif not isinstance(value, bool):
-            raise DocumentError(f"{where}: {name}.enabled: expected true or false")
-        elif value:
+        elif stated_flag(value, f"{where}: {name}.enabled"):
             enabled.append(precision)
     if len(enabled) > 1:
         raise DocumentError(f"{where}: bf16.enabled and fp16.enabled are both true")
@@ -149,7 +138,7 @@ def _read_precision(found: Settings, document: Mapping[str, object], where: str)
         found.state("precision", Precision.FP32, f"{where}: bf16 and fp16, not enabled,")
 
 
-def _read_batch(found: Settings, document: Mapping[str, object], where: str) -> None:
+def _read_batch(found: Settings, document: Object, where: str) -> None:
     for name, setting in (
         ("train_micro_batch_size_per_gpu", "micro_batch"),
         ("gradient_accumulation_steps", "accumulate"),
@@ -158,19 +147,16 @@ def _read_batch(found: Settings, document: Mapping[str, object], where: str) -> 
         if value == "auto":
             found.autos.add(setting)
         elif value is not None:
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise DocumentError(f"{where}: {name}: {value!r} is not a positive whole number")
-            found.state(setting, value, f"{where}: {name}")
+            place = f"{where}: {name}"
+            found.state(setting, stated_number(value, place, least=1, most=_MOST_SAMPLES), place)
 
 
-def _read_optimizer(found: Settings, document: Mapping[str, object], where: str) -> None:
-    section = _section(document, "optimizer", where)
+def _read_optimizer(found: Settings, document: Object, where: str) -> None:
+    section = stated_section(document, "optimizer", where)
     name = (section or {}).get("type")
-    if name is None:
-        return
-    if not isinstance(name, str):
-        raise DocumentError(f"{where}: optimizer.type: expected a text, found {name!r:.40}")
-    found.state("optimizer", parse_optimizer(f"{where}: optimizer.type", name), where)
+    if name is not None:
+        place = f"{where}: optimizer.type"
+        found.state("optimizer", parse_optimizer(place, stated_text(name, place)), where)
 
 
 def recompute_of(is_on: bool) -> Recompute:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from envguard.errors import DocumentError
 from envguard.memory.job import Place, Recompute, Strategy
+from envguard.memory.stated_values import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +58,7 @@ def sharding_of(word: str, where: str) -> Strategy:
     """
     found = _SHARDING.get(word.strip().lower())
     if found is None:
-        raise DocumentError(f"{where}: {word!r} is no FSDP sharding strategy")
+        raise DocumentError(f"{where}: {shown(word)} is no FSDP sharding strategy")
     return found
 
 
@@ -83,7 +84,7 @@ def _read_state_dict(found: Settings, fields: Mapping[str, tuple[str, object]], 
     key, value = fields["state_dict_type"]
     kind = str(value).lower()
     if kind not in _STATE_DICTS:
-        raise DocumentError(f"{where}.{key}: {value!r} is no FSDP state dict type")
+        raise DocumentError(f"{where}.{key}: {shown(value)} is no FSDP state dict type")
     found.state("fsdp_sharded", _STATE_DICTS[kind], f"{where}.{key}")
 
 
@@ -92,5 +93,5 @@ def _flag(value: object, where: str) -> bool:
         return value
     word = str(value).lower()
     if word not in {"true", "false"}:
-        raise DocumentError(f"{where}: expected true or false, found {value!r:.40}")
+        raise DocumentError(f"{where}: expected true or false, found {shown(value)}")
     return word == "true"

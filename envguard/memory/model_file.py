@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from envguard.errors import DocumentError, InputError
+from envguard.errors import DocumentError
 from envguard.facts.facts import decode_json
+from envguard.files import is_folder, read_utf8
 from envguard.memory.config_fields import ConfigFields
 from envguard.memory.decoder import UNKNOWN_SPREAD, Counted, count_decoder
 from envguard.memory.encoder_decoder import ENCODER_DECODER_TYPES, count_encoder_decoder
 from envguard.memory.guess import guess_shape
 from envguard.memory.shape import ModelShape
+from envguard.memory.stated_values import stated_number
 from envguard.memory.vision import count_vision, estimate_vision
 
 if TYPE_CHECKING:
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from envguard.matrix.memory_table import MemoryTable
 
 _SIZE_LIMIT = 64 * 1024 * 1024
+_MOST_PARAMS = 100 * 10**12
 _LAYER = re.compile(r"\.(?:layers|h|blocks?)\.([0-9]{1,5})\.")
 # Vision-language configurations whose text fields stand at the top level.
 _FLAT_TEXT = {"qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2"}
@@ -36,35 +41,48 @@ def load_model(path: Path, table: MemoryTable) -> ModelShape:
     Raises:
         InputError: Unreadable, too large, or without the fields that a count needs.
     """
-    target = path / "config.json" if path.is_dir() else path
-    document = read_json_object(target)
+    target = path / "config.json" if is_folder(path) else path
+    document = read_json(target).document
     if "weight_map" in document:
         return _from_index(document, target, table)
     return count_model(document, str(target))
 
 
-def read_json_object(path: Path) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class JsonObject:
+    """A decoded file that holds one object.
+
+    Args:
+        document: The object; of a key that is stated twice the last value counts.
+        doubled: Keys that are stated twice in one object, at any depth, in the order found.
+    """
+
+    document: Mapping[str, object]
+    doubled: tuple[str, ...] = ()
+
+
+def read_json(path: Path) -> JsonObject:
     """Decode a JSON file that must hold an object.
 
     Raises:
         InputError: Unreadable, larger than 64 MiB, not JSON, or something else than an object.
     """
-    try:
-        size = path.stat().st_size
-        if size > _SIZE_LIMIT:
-            raise InputError(f"{path}: {size} bytes is more than 64 MiB, no configuration is")
-        text = path.read_text(encoding="utf-8")
-    except OSError as err:
-        raise InputError(f"{path}: cannot be read: {err.strerror or err}") from err
-    except UnicodeDecodeError as err:
-        raise InputError(f"{path}: is not UTF-8 text: {err.reason}") from err
-    document = decode_json(text, str(path))
+    doubled: list[str] = []
+
+    def build(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            counts = Counter(name for name, _ in pairs)
+            doubled.extend(name for name, count in counts.items() if count > 1)
+        return found
+
+    document = decode_json(read_utf8(path, _SIZE_LIMIT), str(path), build)
     if not isinstance(document, dict):
         raise DocumentError(f"{path}: expected a JSON object")
-    return document
+    return JsonObject(document, tuple(doubled))
 
 
-def count_model(document: dict[str, object], where: str) -> ModelShape:
+def count_model(document: Mapping[str, object], where: str) -> ModelShape:
     """Count a model from its decoded config.json.
 
     Raises:
@@ -139,7 +157,7 @@ def _add_vision(
     )
 
 
-def _from_index(document: dict[str, object], path: Path, table: MemoryTable) -> ModelShape:
+def _from_index(document: Mapping[str, object], path: Path, table: MemoryTable) -> ModelShape:
     """A checkpoint's index: its total, and the names of its tensors."""
     metadata, names = document.get("metadata"), document["weight_map"]
     if not isinstance(names, dict) or not names:
@@ -155,10 +173,11 @@ def _from_index(document: dict[str, object], path: Path, table: MemoryTable) -> 
 
 def _total(metadata: dict[str, object], path: Path) -> tuple[int, tuple[str, ...]]:
     counted = metadata.get("total_parameters")
-    if type(counted) is int and counted > 0:
-        return counted, ()
-    size = metadata.get("total_size")
-    if type(size) not in {int, float} or not isinstance(size, int | float) or size <= 0:
-        raise DocumentError(f"{path}: metadata.total_size: expected a positive number of bytes")
+    if counted is not None:
+        place = f"{path}: metadata.total_parameters"
+        return stated_number(counted, place, least=1, most=_MOST_PARAMS), ()
+    place = f"{path}: metadata.total_size"
+    most = 2 * _MOST_PARAMS
+    size = stated_number(metadata.get("total_size"), place, least=2, most=most, what="a size")
     note = f"{path.name} states bytes only: its tensors are taken to be of 2 bytes an element"
-    return int(size) // 2, (note,)
+    return size // 2, (note,)

@@ -6,7 +6,7 @@ import re
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.errors import InputError
 from envguard.memory.job import Lora, Optimizer, Place, Quantized
@@ -148,7 +148,7 @@ def parse_version(option: str, text: str) -> Version:
     """
     try:
         return Version(text)
-    except InvalidVersion as err:
+    except ValueError as err:  # InvalidVersion, or more digits than Python reads
         raise InputError(f"{option}: {text!r} is not a version such as 0.17.2") from err
 
 

@@ -82,7 +82,7 @@ class Settings:
 
 
 def _text(value: object) -> str:
-    return str(getattr(value, "value", value))
+    return f"{getattr(value, 'value', value)!s:.60}"
 
 
 def merge_settings(parts: Iterable[Settings]) -> Settings:

@@ -10,9 +10,10 @@ from envguard.memory.fsdp_config import read_fsdp, sharding_of
 from envguard.memory.job import Place, Precision
 from envguard.memory.parsing import parse_optimizer
 from envguard.memory.settings import Settings
+from envguard.memory.stated_values import stated_flag, stated_number, stated_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from envguard.memory.stated_values import Object
 
 # transformers 5: per_device_train_batch_size and optim of TrainingArguments
 _DEFAULT_BATCH = 8
@@ -20,7 +21,7 @@ _DEFAULT_OPTIMIZER = "adamw_torch_fused"
 _MOST = 10**6
 
 
-def read_training_arguments(document: Mapping[str, object], where: str) -> Settings:
+def read_training_arguments(document: Object, where: str) -> Settings:
     """Settings of a TrainingArguments JSON; ``deepspeed`` inside it is read by the caller.
 
     Raises:
@@ -37,9 +38,7 @@ def read_training_arguments(document: Mapping[str, object], where: str) -> Setti
     is_default = not ({"bf16", "fp16"} & document.keys())
     place = f"{where}: bf16, fp16"
     found.state("precision", _precision(document, where), place, is_default=is_default)
-    optimizer = document.get("optim", _DEFAULT_OPTIMIZER)
-    if not isinstance(optimizer, str):
-        raise DocumentError(f"{where}: optim: expected a text, found {optimizer!r:.40}")
+    optimizer = stated_text(document.get("optim", _DEFAULT_OPTIMIZER), f"{where}: optim")
     place = f"{where}: optim"
     if document.get("deepspeed") is None or "optim" in document:
         is_default = "optim" not in document
@@ -51,25 +50,19 @@ def read_training_arguments(document: Mapping[str, object], where: str) -> Setti
     return found
 
 
-def _count(document: Mapping[str, object], name: str, where: str) -> int | None:
+def _count(document: Object, name: str, where: str) -> int | None:
     value = document.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST:
-        raise DocumentError(f"{where}: {name}: {value!r} is not a whole number from 1 to {_MOST}")
-    return value
+    return stated_number(value, f"{where}: {name}", least=1, most=_MOST)
 
 
-def _flag(document: Mapping[str, object], name: str, where: str) -> bool:
+def _flag(document: Object, name: str, where: str) -> bool:
     value = document.get(name)
-    if value is None:
-        return False
-    if not isinstance(value, bool):
-        raise DocumentError(f"{where}: {name}: expected true or false, found {value!r:.40}")
-    return value
+    return value is not None and stated_flag(value, f"{where}: {name}")
 
 
-def _precision(document: Mapping[str, object], where: str) -> Precision:
+def _precision(document: Object, where: str) -> Precision:
     is_bf16, is_fp16 = (_flag(document, name, where) for name in ("bf16", "fp16"))
     if is_bf16 and is_fp16:
         raise DocumentError(f"{where}: bf16 and fp16 are both true")
@@ -79,7 +72,7 @@ def _precision(document: Mapping[str, object], where: str) -> Precision:
     return Precision.BF16 if is_bf16 else Precision.FP32
 
 
-def _read_recompute(found: Settings, document: Mapping[str, object], where: str) -> None:
+def _read_recompute(found: Settings, document: Object, where: str) -> None:
     fsdp = document.get("fsdp_config")
     if isinstance(fsdp, dict) and any("activation_checkpointing" in key for key in fsdp):
         return  # FSDP's own switch wins, and is read with it
@@ -89,7 +82,7 @@ def _read_recompute(found: Settings, document: Mapping[str, object], where: str)
     found.state("recompute", recompute_of(is_on), f"{where}: {names[0]}", is_default=is_default)
 
 
-def _read_fsdp(found: Settings, document: Mapping[str, object], where: str) -> None:
+def _read_fsdp(found: Settings, document: Object, where: str) -> None:
     value = document.get("fsdp")
     if not value:
         return

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.facts.environment import (
     BuildOrigin,
@@ -58,7 +58,7 @@ def parse_description(answer: dict[str, Any]) -> tuple[Environment, tuple[Gap, .
 def _version_or_none(text: object) -> Version | None:
     try:
         return Version(str(text))
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or more digits than Python reads
         return None
 
 

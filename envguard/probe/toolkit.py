@@ -10,18 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
+from envguard.errors import InputError
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Toolkit
 from envguard.facts.variables import printable
 from envguard.facts.versions import CudaVersion
+from envguard.files import read_bounded, read_utf8
 from envguard.probe.child import Child, ChildResult
 
 if TYPE_CHECKING:
     from envguard.probe.options import ProbeOptions
 
 PROBE = "toolkit"
+_MOST_BYTES = 4 * 1024 * 1024
 _RELEASE = r"release ([0-9]{1,3}\.[0-9]{1,3})"
 _VERSION_TEXT = r"CUDA Version ([0-9]{1,3}\.[0-9]{1,3})"
 _DOTTED = r"[0-9]{1,9}(?:\.[0-9]{1,9})+"
@@ -117,8 +120,8 @@ def read_release(home: Path) -> CudaVersion | None:
 
 def _json_release(path: Path) -> CudaVersion | None:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        document = json.loads(read_utf8(path, _MOST_BYTES))
+    except (InputError, ValueError, RecursionError):
         return None
     for name in ("cuda_nvcc", "cuda"):
         entry = document.get(name) if isinstance(document, dict) else None
@@ -132,8 +135,9 @@ def _json_release(path: Path) -> CudaVersion | None:
 
 def _text_release(path: Path) -> CudaVersion | None:
     try:
-        match = re.search(_VERSION_TEXT, path.read_text(encoding="utf-8", errors="replace"))
-    except OSError:
+        text = read_bounded(path, _MOST_BYTES).decode("utf-8", "replace")
+        match = re.search(_VERSION_TEXT, text)
+    except InputError:
         return None
     return CudaVersion.parse(match[1]) if match else None
 
@@ -149,7 +153,7 @@ def parse_dotted_version(text: str) -> Version | None:
     match = re.search(_DOTTED, text)
     try:
         return Version(match[0]) if match else None
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or more digits than Python reads
         return None
 
 

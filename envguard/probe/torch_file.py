@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.facts.environment import Accelerator, BuildOrigin, TorchBuild
 from envguard.facts.torch_label import label_of_version
@@ -52,7 +52,7 @@ def build_of(found: dict[str, str | None], location: str) -> TorchBuild | None:
     """
     try:
         version = Version(found.get("__version__") or "")
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or more digits than Python reads
         return None
     try:
         cuda = CudaVersion.parse(found.get("cuda") or "")

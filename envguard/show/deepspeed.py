@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.errors import InputError
 from envguard.matrix.package_rows import Scope
@@ -64,7 +64,7 @@ def show_deepspeed(matrix: Matrix, name: str, target: Target | None) -> View:
 def _is_named(row: DeepspeedRelease, name: str) -> bool:
     try:
         return not name or row.version == Version(name)
-    except InvalidVersion as err:
+    except ValueError as err:  # InvalidVersion, or more digits than Python reads
         raise InputError(f"deepspeed {name}: {name!r} is no version") from err
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.backend import Candidate, Rejected, Wish, has_gpu_to_serve, rank_builds
 from envguard.errors import InputError
@@ -78,13 +78,13 @@ def show_torch(matrix: Matrix, name: str, target: Target | None) -> View:
     if name:
         release = _find(matrix, name)
         return _one_release(release, [j for j in judged if j.build.version == release.version])
-    return _all_releases(matrix, judged, target, tuple(notes))
+    return _all_releases(matrix, judged, platform, target, tuple(notes))
 
 
 def _find(matrix: Matrix, name: str) -> TorchRelease:
     try:
         version = Version(name)
-    except InvalidVersion as err:
+    except ValueError as err:  # InvalidVersion, or more digits than Python reads
         raise InputError(f"torch {name}: {name!r} is no version") from err
     release = matrix.torch.release(version)
     if release is None:
@@ -165,10 +165,17 @@ def _is_open(item: Rejected, target: Target, matrix: Matrix) -> bool:
 
 
 def _all_releases(
-    matrix: Matrix, judged: Sequence[Judged], target: Target | None, notes: tuple[str, ...]
+    matrix: Matrix,
+    judged: Sequence[Judged],
+    platform: Platform,
+    target: Target | None,
+    notes: tuple[str, ...],
 ) -> View:
     has_gpu = target is None or has_gpu_to_serve((target.machine,))
     shown = [j for j in judged if j.build.backend.cuda is not None or not has_gpu or not target]
+    if not shown:  # macOS: all that there is are CPU builds
+        notes = (*notes, f"no {'CUDA ' if judged else ''}build is recorded for {platform}")
+        shown = list(judged)
     numbers = _number_reasons(shown)
     by_release: dict[Version, _Builds] = {}
     for item in shown:
@@ -190,7 +197,8 @@ def _split(by_release: Mapping[Version, _Builds]) -> Iterator[dict[Version, _Bui
             part, backends = {}, set()
         part[version] = found
         backends |= found.keys()
-    yield part
+    if part:
+        yield part
 
 
 def _release_grid(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.facts.codec import to_dict
 from envguard.facts.environment import BuildOrigin, Environment, Interpreter, TorchBuild
@@ -83,5 +83,5 @@ def _facts(result: SmokeResult) -> Facts:
 def _version(text: str | None) -> Version | None:
     try:
         return Version(text or "")
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or more digits than Python reads
         return None

@@ -172,3 +172,18 @@ def test_a_name_that_is_no_text_is_a_gap(tmp_path: Path, capsys: CaptureFixture)
     assert document["files"][0]["gaps"][0]["detail"] == "its name is not text"
     assert main(["inspect", os.fsdecode(name)]) == 2
     assert "its name is not text" in capsys.readouterr().err
+
+
+def test_inspect_stays_inside_its_folder(tmp_path: Path, capsys: CaptureFixture) -> None:
+    folder, outside = tmp_path / "folder", tmp_path / "outside"
+    for place in (folder / "lib", outside):
+        place.mkdir(parents=True)
+        (place / "x.so").write_bytes(b"\x7fELF")
+    (folder / "lib64").symlink_to("lib")
+    (folder / "root").symlink_to(outside)
+    _, document = run_json(capsys, str(folder))
+    shown = [file["path"] for file in document["files"]]
+    assert shown == ["lib/x.so", str(folder)]
+    (gap,) = document["files"][1]["gaps"]
+    assert gap["fact"] == f"files in {folder}/root"
+    assert gap["reason"] == "not-asked"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from envguard.errors import DocumentError, ExitCode
+from envguard.errors import DocumentError, ExitCode, InputError
 from envguard.facts.facts import Facts, decode_json, facts_document, load_facts
 
 if TYPE_CHECKING:
@@ -83,13 +83,13 @@ def test_what_is_no_document_is_refused_with_its_place(
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "facts.json"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DocumentError, match="cannot be read"):
+    with pytest.raises(InputError, match="is not UTF-8 text"):
         load_facts(path)
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "none.json", tmp_path):
-        with pytest.raises(DocumentError, match="cannot be read"):
+        with pytest.raises(InputError, match="cannot be read"):
             load_facts(path)
 
 
@@ -97,7 +97,7 @@ def test_an_enormous_file_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "facts.json"
     with path.open("wb") as file:
         file.truncate(65 * 1024 * 1024)
-    with pytest.raises(DocumentError, match="larger than 64 MiB"):
+    with pytest.raises(InputError, match="larger than 64 MiB"):
         load_facts(path)
 
 

@@ -99,7 +99,7 @@ def test_file_that_includes_itself_is_refused(tmp_path: Path) -> None:
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nowhere\.txt: cannot be read: No such file"):
+    with pytest.raises(InputError, match=r"nowhere\.txt: cannot be read: no such file"):
         load_requirement_files((tmp_path / "nowhere.txt",))
 
 

@@ -192,7 +192,7 @@ def test_accelerate_may_name_a_deepspeed_file(tmp_path: Path) -> None:
         ),
         (
             {"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 0},
-            "train_micro_batch_size_per_gpu: 0 is not a positive",
+            "train_micro_batch_size_per_gpu: 0 is not a whole number from 1",
         ),
         (
             {"zero_optimization": {"stage": 2}, "optimizer": {"type": "Wizard"}},

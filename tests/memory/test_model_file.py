@@ -222,7 +222,7 @@ def test_a_file_of_two_gigabytes_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     with path.open("wb") as file:
         file.truncate(2 * 1024**3)
-    with pytest.raises(InputError, match="2147483648 bytes is more than 64 MiB"):
+    with pytest.raises(InputError, match="larger than 64 MiB"):
         load_model(path, table())
 
 
@@ -235,7 +235,7 @@ def test_a_file_that_is_no_object_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.json: cannot be read: No such file"):
+    with pytest.raises(InputError, match=r"none\.json: cannot be read: no such file"):
         load_model(tmp_path / "none.json", table())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envguard.crash.trouble import worked_after
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
@@ -119,7 +119,7 @@ def version_or_none(text: str) -> Version | None:
     """A version as a log writes it; None where it is none."""
     try:
         return Version(text)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or more digits than Python reads
         return None
 
 
