@@ -8,7 +8,6 @@ from packaging.version import Version
 
 from envguard.facts.machine import Platform
 from envguard.facts.versions import Backend, CodeTarget
-from envguard.matrix.lines import rows_naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -98,7 +97,7 @@ class TorchRows:
         def rows(array: str) -> Iterator[Row]:
             if version is None:
                 return document.rows(array)
-            return rows_naming(document, array, "torch", str(version))
+            return document.naming(array, "torch", str(version))
 
         self.wheels = spread(rows("pypi"), WheelRow)
         self.index = spread(rows("index"), IndexRow)

@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from packaging.version import Version
 
 from envguard.errors import MatrixError
-from envguard.matrix.reading import Document, Row, load_document
+from envguard.matrix.reading import Document, Row
 from envguard.matrix.rows import Confidence
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SOURCES = {"page": {"url": "https://docs.example/page", "checked": "2026-11-29"}}
 
@@ -157,29 +152,3 @@ def test_a_source_needs_an_address_and_a_date(sources: object, problem: str) -> 
     with pytest.raises(MatrixError) as error:
         Document("t.toml", {"sources": sources})
     assert message_of(error).startswith(problem)
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"build = [\n  { torch = ", "t.toml: is not valid TOML: "),
-        (b"a = 1\na = 2\n", "t.toml: is not valid TOML: "),
-        (b"\xff\xfe", "t.toml: is not UTF-8 text: "),
-        (b"a = " + b"[" * 100_000, "t.toml: is "),
-        (b"a = " + b"1" * 10_000, "t.toml: is not valid TOML: "),
-    ],
-)
-def test_a_file_that_is_not_toml_is_one_clear_error(
-    tmp_path: Path, content: bytes, problem: str
-) -> None:
-    (tmp_path / "t.toml").write_bytes(content)
-    with pytest.raises(MatrixError) as error:
-        load_document(tmp_path, "t.toml")
-    assert message_of(error).startswith(problem)
-    assert "\n" not in message_of(error)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(MatrixError) as error:
-        load_document(tmp_path, "t.toml")
-    assert message_of(error) == "t.toml: cannot be read: No such file or directory"
