@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from envguard.matrix.packages import PackageTable
 
 
-# Each asks through programs that mostly wait for the registry.
-_SIDE_BY_SIDE = 8
+# Each asks through programs that wait for the registry half of their time.
+_SIDE_BY_SIDE = min(8, 2 * (os.cpu_count() or 1))
 
 
 def verify_tables(
