@@ -86,13 +86,32 @@ def from_dict(kind: type[T], data: object, where: str) -> T:
     return _build(kind, data, f"{where}:")
 
 
-def _build(kind: type[T], data: object, path: str) -> T:
+def from_row(
+    kind: type[T], data: Mapping[str, object], path: str, given: Mapping[str, object]
+) -> T:
+    """Build a dataclass from the fields of a table's row.
+
+    Args:
+        kind: The dataclass.
+        data: The row's fields.
+        path: The row, e.g. ``drivers.toml: generation[3]``: the start of messages.
+        given: Values of fields that are not read from the row's field of that name.
+
+    Raises:
+        DocumentError: A field is missing or has the wrong form; the message holds its path.
+    """
+    return _build(kind, dict(data), path, given)
+
+
+def _build(kind: type[T], data: object, path: str, given: Mapping[str, object] | None = None) -> T:
     if not isinstance(data, dict):
         colon = "" if path.endswith(":") else ":"
         raise DocumentError(f"{path}{colon} expected an object, found {_kind_name(data)}")
     hints = _hints(cast("Hashable", kind))
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(given or {})
     for f in fields(kind):  # type: ignore[arg-type]  # T is a dataclass by contract
+        if f.name in values:
+            continue
         key = f.metadata.get("json", f.name)
         inner = f"{path}{key}" if path.endswith(":") else f"{path}.{key}"
         if key in data:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from envguard.errors import MatrixError
+from envguard.errors import DocumentError, MatrixError
+from envguard.facts.codec import from_row
 from envguard.facts.source import Source
 from envguard.matrix.rows import Confidence, Provenance
 
@@ -130,6 +131,21 @@ class Row:
     def error(self, field: str, problem: str) -> MatrixError:
         """The error about a field, e.g. ``torch.toml: build[3].targets[0]: ...``."""
         return MatrixError(f"{self.document.name}: {self.array}[{self.index}].{field}: {problem}")
+
+    def build(self, kind: type[T]) -> T:
+        """The row as a value of a dataclass, by whose annotations its fields are read.
+
+        Args:
+            kind: The dataclass; its field ``provenance`` tells where the row comes from.
+
+        Raises:
+            MatrixError: A field is missing or has the wrong form.
+        """
+        place = f"{self.document.name}: {self.array}[{self.index}]"
+        try:
+            return from_row(kind, self.data, place, {"provenance": self.provenance()})
+        except DocumentError as err:
+            raise MatrixError(err.message) from err
 
     def has(self, field: str) -> bool:
         """Whether the row states the field."""

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 from packaging.version import Version
 
 from envguard.errors import MatrixError
+from envguard.facts.versions import CudaVersion
 from envguard.matrix.reading import Document, Row
-from envguard.matrix.rows import Confidence
+from envguard.matrix.rows import Confidence, Provenance
 
 SOURCES = {"page": {"url": "https://docs.example/page", "checked": "2026-11-29"}}
 
@@ -151,4 +154,35 @@ def test_an_array_that_is_none_is_refused(data: dict[str, object], problem: str)
 def test_a_source_needs_an_address_and_a_date(sources: object, problem: str) -> None:
     with pytest.raises(MatrixError) as error:
         Document("t.toml", {"sources": sources})
+    assert message_of(error).startswith(problem)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What a row may be read as."""
+
+    cuda: CudaVersion
+    branches: tuple[int, ...]
+    provenance: Provenance
+    kind: str | None = None
+
+
+def test_a_row_is_read_by_the_annotations_of_its_class() -> None:
+    demo = row_of(cuda="12.8", branches=[1, 2], source="page", confidence="doc").build(Demo)
+    assert (demo.cuda, demo.branches, demo.kind) == (CudaVersion(12, 8), (1, 2), None)
+    assert demo.provenance.confidence is Confidence.DOC
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({}, "torch.toml: build[3].cuda is missing"),
+        ({"cuda": 12.8}, "torch.toml: build[3].cuda: expected a string, found a number"),
+        ({"cuda": "twelve"}, "torch.toml: build[3].cuda: "),
+        ({"cuda": "12.8", "branches": [1, "2"]}, "torch.toml: build[3].branches[1]: expected an"),
+    ],
+)
+def test_a_row_that_cannot_be_read_names_its_field(fields: dict[str, object], problem: str) -> None:
+    with pytest.raises(MatrixError) as error:
+        row_of(**fields, source="page", confidence="doc").build(Demo)
     assert message_of(error).startswith(problem)
