@@ -10,6 +10,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from envguard.errors import DocumentError
@@ -18,8 +19,8 @@ T = TypeVar("T")
 
 
 def _is_scalar(kind: object) -> bool:
-    """Whether a type is written as its text: it has ``parse`` (or is a packaging Version)."""
-    return kind is Version or hasattr(kind, "parse")
+    """Whether a type is written as its text: it has ``parse``, or is one of packaging's."""
+    return kind is Version or kind is SpecifierSet or hasattr(kind, "parse")
 
 
 def to_dict(value: object) -> Any:
@@ -176,7 +177,7 @@ def _convert_tuple(items: tuple[Any, ...], data: object, path: str) -> tuple[Any
 def _convert_scalar(hint: Any, data: object, path: str) -> Any:
     if not isinstance(data, str):
         raise DocumentError(f"{path}: expected a string, found {_kind_name(data)}")
-    parse: Callable[[str], Any] = hint if hint is Version else hint.parse
+    parse: Callable[[str], Any] = hint.parse if hasattr(hint, "parse") else hint
     try:
         return parse(data)
     except (ValueError, InvalidVersion) as err:
