@@ -3,14 +3,13 @@
 Usage: ``python scripts/verify_binary.py [--release V ...] [--python-tag cp311] [--wheels DIR]``
 
 The wheels are those of the registry that uv is configured for; a compiled file is downloaded,
-read and gone before the next one comes. ``--record`` keeps what was read for derive_matrix.py.
+read and gone before the next one comes.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -23,7 +22,6 @@ from envguard.cli.matrix_binary import (
 )
 from envguard.errors import InputError
 from envguard.matrix.loader import Matrix
-from scripts.matrix_verified import record
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -41,8 +39,6 @@ def main(arguments: list[str] | None = None) -> int:
         report = read_wheels(Matrix.load(options.matrix), request, _say)
     except InputError as err:
         parser.error(err.message)
-    if options.record:
-        record(report.wheels, datetime.now(UTC).date().isoformat(), options.record)
     for word, lines in (
         ("agrees", report.agreed),
         ("not read", report.unread),
@@ -66,7 +62,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--wheels", type=Path, help="folder of wheels that need no download")
     parser.add_argument("--index-url", default="", help="registry; else what uv is configured for")
     parser.add_argument("--largest", type=int, help="MiB above which a compiled file is left")
-    parser.add_argument("--record", type=Path, help="file that keeps what was read")
     parser.add_argument("--matrix", type=Path, help="folder of the tables")
     return parser
 

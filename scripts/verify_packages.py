@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from envguard.errors import ToolError
 from envguard.fetch.registry import Registry
-from envguard.fetch.tables import verify_table
+from envguard.fetch.tables import verify_tables
 from envguard.matrix.loader import Matrix
 
 _NEWEST = 3
@@ -31,19 +31,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--matrix", type=Path, help="folder of the tables")
     options = parser.parse_args(arguments)
     matrix = Matrix.load(options.matrix)
-    drifted = False
+    tables = []
     for name in options.names or sorted(matrix.package_names):
         table = matrix.packages(name)
         if table is None:
             parser.error(f"{name!r} has no table")
-        try:
-            newest = None if options.every else options.newest
-            for line in verify_table(table, Registry(options.index_url), newest):
-                drifted = True
-                print(line, flush=True)
-        except ToolError as err:
-            print(f"{err.message}", file=sys.stderr)
-            return 3
+        tables.append(table)
+    drifted = False
+    newest = None if options.every else options.newest
+    try:
+        for line in verify_tables(tables, Registry(options.index_url), newest):
+            drifted = True
+            print(line, flush=True)
+    except ToolError as err:
+        print(f"{err.message}", file=sys.stderr)
+        return 3
     return 1 if drifted else 0
 
 

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from packaging.version import Version
 
 from envguard.facts.environment import Accelerator, Distribution, Manager
 from envguard.facts.findings import Evidence
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.torch_label import label_of_url, label_of_version
 from envguard.matrix.package_rows import BuiltFor, PackageRange, PackageRelease
+from envguard.matrix.packages import PackageTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from packaging.specifiers import SpecifierSet
-    from packaging.version import Version
 
     from envguard.facts.environment import TorchBuild
     from envguard.facts.facts import Facts
     from envguard.matrix.loader import Matrix
-    from envguard.matrix.packages import PackageTable
     from envguard.matrix.rows import Provenance
 
 _PYPI_WHEELS = Platform(OperatingSystem.LINUX, "x86_64")
 
 
-# Plain classes: a dataclass costs 0.6 ms of start-up, and these never leave the package.
+@dataclass(frozen=True, slots=True)
 class Package:
     """A distribution of the subject that has a table.
 
@@ -38,23 +40,12 @@ class Package:
         ranges: What its table says about ranges that hold it.
     """
 
-    __slots__ = ("distribution", "like", "ranges", "release", "table", "version")
-
-    def __init__(
-        self,
-        distribution: Distribution,
-        version: Version,
-        table: PackageTable,
-        release: PackageRelease | None,
-        like: PackageRelease | None,
-        ranges: tuple[PackageRange, ...],
-    ) -> None:
-        self.distribution = distribution
-        self.version = version
-        self.table = table
-        self.release = release
-        self.like = like
-        self.ranges = ranges
+    distribution: Distribution
+    version: Version
+    table: PackageTable
+    release: PackageRelease | None
+    like: PackageRelease | None
+    ranges: tuple[PackageRange, ...]
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -26,7 +27,7 @@ _LABEL = re.compile(r"cu([0-9]{2,4})torch([0-9]+\.[0-9]+)[0-9.]*(?:cxx11abi(true
 _PYTHON = re.compile(r"-(cp[0-9]{2,3}t?)-cp[0-9]{2,3}t?-")
 
 
-# Plain classes: a dataclass costs 0.6 ms of start-up, and these never leave the package.
+@dataclass(frozen=True, slots=True)
 class WheelLabel:
     """What the name of a prebuilt wheel says.
 
@@ -39,23 +40,12 @@ class WheelLabel:
         origin: Where it stands.
     """
 
-    __slots__ = ("cuda_major", "cxx11_abi", "origin", "python", "text", "torch")
-
-    def __init__(
-        self,
-        cuda_major: int,
-        torch: Version,
-        cxx11_abi: bool | None,
-        python: str,
-        text: str,
-        origin: str,
-    ) -> None:
-        self.cuda_major = cuda_major
-        self.torch = torch
-        self.cxx11_abi = cxx11_abi
-        self.python = python
-        self.text = text
-        self.origin = origin
+    cuda_major: int
+    torch: Version
+    cxx11_abi: bool | None
+    python: str
+    text: str
+    origin: str
 
 
 def parse_wheel_label(distribution: Distribution) -> WheelLabel | None:

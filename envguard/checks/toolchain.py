@@ -41,15 +41,15 @@ def _host_compiler(
     facts: Facts, package: Package, gcc: Version, nvcc: CudaVersion, matrix: Matrix
 ) -> Iterator[Finding]:
     row = matrix.toolkits.host_compiler(nvcc)
-    if row is None or row.gcc[0] <= gcc.major <= row.gcc[1]:
+    if row is None or row.gcc_min <= gcc.major <= row.gcc_max:
         return
-    newer = gcc.major > row.gcc[1]
+    newer = gcc.major > row.gcc_max
     yield Finding(
         code="DSP004",
         cause="host-compiler-not-accepted",
         status=Status.WARN,
         title=f"nvcc {nvcc} does not accept GCC {gcc}",
-        detail=f"It takes GCC {row.gcc[0]} to {row.gcc[1]}. Ops that are built on first use fail "
+        detail=f"It takes GCC {row.gcc_min} to {row.gcc_max}. Ops that are built on first use fail "
         + ("with 'unsupported GNU version'" if newer else "in the compiler")
         + "; import deepspeed works.",
         package="deepspeed",
@@ -58,7 +58,7 @@ def _host_compiler(
             Evidence("toolkit.gcc", str(gcc), "gcc"),
             toolkit_evidence(facts, nvcc),
         ),
-        remedy=Remedy(f"install GCC {row.gcc[1]} and set CC and CXX to it"),
+        remedy=Remedy(f"install GCC {row.gcc_max} and set CC and CXX to it"),
         source=row.provenance.source,
     )
 

@@ -14,6 +14,7 @@ from envguard.cli.tables import load_matrix
 from envguard.errors import DocumentError, ExitCode, InputError, MatrixError
 from envguard.matrix.loader import Matrix
 from envguard.matrix.release import MOST_BYTES, parse_release, require_safe, unpack_release
+from envguard.matrix.store import has_tables, pack
 
 if TYPE_CHECKING:
     from envguard.cli.matrix import NetworkOptions
@@ -113,7 +114,7 @@ def _keep(release: DataRelease, web: Web) -> tuple[Path, bool]:
     from envguard.binary.cache import cache_folder
 
     place = cache_folder(os.environ) / "matrix" / f"{release.data_version}-{release.sha256[:12]}"
-    if (place / "manifest.toml").is_file():
+    if has_tables(place):
         return place, False
     raw = web.content(release.archive_url, min(release.size, MOST_BYTES))
     try:
@@ -122,11 +123,12 @@ def _keep(release: DataRelease, web: Web) -> tuple[Path, bool]:
         try:
             unpack_release(raw, release, fresh)
             _prove(release, fresh)
+            pack(fresh)
             fresh.replace(place)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
     except OSError as err:
-        if (place / "manifest.toml").is_file():  # another update was faster
+        if has_tables(place):  # another update was faster
             return place, True
         raise InputError(f"{place}: cannot be written: {err.strerror or err}") from err
     return place, True

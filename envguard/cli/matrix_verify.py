@@ -9,7 +9,7 @@ from envguard.cli.screen import write_page
 from envguard.cli.tables import load_matrix
 from envguard.cli.wheel_report import WheelReport
 from envguard.errors import ExitCode, InputError, MatrixError
-from envguard.matrix.invariants import verify as verify_tables
+from envguard.matrix.invariants import verify as verify_matrix
 
 if TYPE_CHECKING:
     from envguard.cli.matrix import NetworkOptions, WheelOptions
@@ -38,7 +38,7 @@ def verify(name: str, network: NetworkOptions, wheels: WheelOptions, page: PageO
         matrix = load_matrix(page.matrix, is_tried=True)
     except MatrixError as err:
         return _no_manifest(err, page)
-    found = _Found((*verify_tables(matrix), *_hanging(matrix, page)))
+    found = _Found((*verify_matrix(matrix), *_hanging(matrix, page)))
     if network.packages:
         found.drifts = _drifts(matrix, name, network)
     if wheels.binary:
@@ -147,15 +147,15 @@ def _drifts(matrix: Matrix, name: str, network: NetworkOptions) -> tuple[str, ..
     from packaging.utils import canonicalize_name
 
     from envguard.fetch.registry import Registry
-    from envguard.fetch.tables import verify_table
+    from envguard.fetch.tables import verify_tables
 
     if network.offline:
         raise InputError("--packages asks the package registry, and --offline forbids it")
     names = [canonicalize_name(name)] if name else sorted(matrix.package_names)
-    registry, found = Registry(network.index_url), list[str]()
+    tables = []
     for package in names:
         table = matrix.packages(package)
         if table is None:
             raise InputError(f"matrix verify {name}: no such package has a table")
-        found.extend(verify_table(table, registry, network.newest))
-    return tuple(found)
+        tables.append(table)
+    return tuple(verify_tables(tables, Registry(network.index_url), network.newest))

@@ -60,7 +60,7 @@ def _try_once(matrix: Matrix, folder: Path) -> None:
 def _digest(folder: Path) -> str:
     """One hash of all table files, and of the program that would judge them."""
     whole = hashlib.sha256(__version__.encode())
-    for path in sorted(folder.rglob("*.toml")):
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in {".toml", ".json"}):
         content = path.read_bytes() if path.is_file() else b""
         whole.update(f"{path.relative_to(folder)}\0{len(content)}\0".encode(errors="replace"))
         whole.update(content)

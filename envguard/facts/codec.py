@@ -10,6 +10,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.errors import DocumentError
@@ -18,8 +19,8 @@ T = TypeVar("T")
 
 
 def _is_scalar(kind: object) -> bool:
-    """Whether a type is written as its text: it has ``parse`` (or is a packaging Version)."""
-    return kind is Version or hasattr(kind, "parse")
+    """Whether a type is written as its text: it has ``parse``, or is one of packaging's."""
+    return kind is Version or kind is SpecifierSet or hasattr(kind, "parse")
 
 
 def to_dict(value: object) -> Any:
@@ -86,13 +87,32 @@ def from_dict(kind: type[T], data: object, where: str) -> T:
     return _build(kind, data, f"{where}:")
 
 
-def _build(kind: type[T], data: object, path: str) -> T:
+def from_row(
+    kind: type[T], data: Mapping[str, object], path: str, given: Mapping[str, object]
+) -> T:
+    """Build a dataclass from the fields of a table's row.
+
+    Args:
+        kind: The dataclass.
+        data: The row's fields.
+        path: The row, e.g. ``drivers.toml: generation[3]``: the start of messages.
+        given: Values of fields that are not read from the row's field of that name.
+
+    Raises:
+        DocumentError: A field is missing or has the wrong form; the message holds its path.
+    """
+    return _build(kind, dict(data), path, given)
+
+
+def _build(kind: type[T], data: object, path: str, given: Mapping[str, object] | None = None) -> T:
     if not isinstance(data, dict):
         colon = "" if path.endswith(":") else ":"
         raise DocumentError(f"{path}{colon} expected an object, found {_kind_name(data)}")
     hints = _hints(cast("Hashable", kind))
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(given or {})
     for f in fields(kind):  # type: ignore[arg-type]  # T is a dataclass by contract
+        if f.name in values:
+            continue
         key = f.metadata.get("json", f.name)
         inner = f"{path}{key}" if path.endswith(":") else f"{path}.{key}"
         if key in data:
@@ -165,7 +185,7 @@ def _convert_tuple(items: tuple[Any, ...], data: object, path: str) -> tuple[Any
 def _convert_scalar(hint: Any, data: object, path: str) -> Any:
     if not isinstance(data, str):
         raise DocumentError(f"{path}: expected a string, found {_kind_name(data)}")
-    parse: Callable[[str], Any] = hint if hint is Version else hint.parse
+    parse: Callable[[str], Any] = hint.parse if hasattr(hint, "parse") else hint
     try:
         return parse(data)
     except ValueError as err:

@@ -18,7 +18,7 @@ class Published:
         requires: Requirements as the metadata state them, with extras and markers.
         wheels: Names of its wheels; empty when it has none or they were not listed.
         released: ISO date of the first upload, empty when not listed.
-        is_yanked: It was withdrawn.
+        is_yanked: It was withdrawn; None when nobody says.
     """
 
     name: str
@@ -27,4 +27,4 @@ class Published:
     requires: tuple[str, ...]
     wheels: tuple[str, ...] = ()
     released: str = ""
-    is_yanked: bool = False
+    is_yanked: bool | None = False

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import tomllib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -47,9 +48,8 @@ class Registry:
             NetworkError: The registry did not answer, or does not know the package.
             ToolError: pip is missing.
         """
-        answer = _decode(self._pip("index", "versions", name, "--json", "--pre"), name)
-        listed = answer.get("versions", []) if isinstance(answer, dict) else []
-        return tuple(version for item in listed if (version := _version(item)) is not None)
+        # As text: pip 23.2, which a fresh environment of Python 3.11 brings, knows no JSON here.
+        return parse_pip_versions(self._pip("index", "versions", name, "--pre"), name)
 
     def release(self, name: str, version: Version, python: str) -> Published:
         """One release.
@@ -74,15 +74,18 @@ class Registry:
         """
         platforms = [word for name in _PLATFORMS for word in ("--platform", name)]
         arguments = ("--dry-run", "--no-deps", "--ignore-installed", "--only-binary", ":all:")
-        text = self._pip(
-            "install",
-            "--quiet",
-            *arguments,
-            "--use-feature=fast-deps",  # reads the metadata out of the wheel by ranges
-            *platforms,
-            *("--python-version", python, "--implementation", "cp", "--report", "-"),
-            f"{name}=={version}",
-        )
+        # pip 23.2 asks for a target even where it installs nothing.
+        with tempfile.TemporaryDirectory() as target:
+            text = self._pip(
+                "install",
+                "--quiet",
+                *arguments,
+                "--use-feature=fast-deps",  # reads the metadata out of the wheel by ranges
+                *platforms,
+                *("--python-version", python, "--implementation", "cp"),
+                *("--target", target, "--report", "-"),
+                f"{name}=={version}",
+            )
         return parse_pip_report(_decode(text, name), name)
 
     def addresses(self, name: str, version: Version, python: str) -> tuple[str, ...]:
@@ -165,6 +168,26 @@ def _decode(text: str, name: str) -> Any:
         raise NetworkError(f"pip's answer on {name} is not JSON: {err.msg.lower()}") from err
 
 
+def parse_pip_versions(text: str, name: str) -> tuple[Version, ...]:
+    """Read what ``pip index versions`` prints.
+
+    Args:
+        text: Its output.
+        name: Of the package that was asked for.
+
+    Raises:
+        NetworkError: No line lists versions.
+
+    Source: pip's ``src/pip/_internal/commands/index.py``; 23.2 and 26.3 print the same words.
+    """
+    for line in text.splitlines():
+        word, _, listed = line.partition(":")
+        if word == "Available versions":
+            found = map(_version, listed.replace(",", " ").split())
+            return tuple(version for version in found if version is not None)
+    raise NetworkError(f"pip's answer on the versions of {name} has an unknown form")
+
+
 def parse_pip_report(report: Any, name: str) -> Published:
     """Read the only entry of pip's installation report.
 
@@ -185,7 +208,8 @@ def parse_pip_report(report: Any, name: str) -> Published:
             version=Version(metadata["version"]),
             requires_python=metadata.get("requires_python", ""),
             requires=tuple(metadata.get("requires_dist", ())),
-            is_yanked=bool(entry.get("is_yanked", False)),
+            # pip 23.2 says nothing about it.
+            is_yanked=bool(entry["is_yanked"]) if "is_yanked" in entry else None,
         )
     except (KeyError, TypeError, ValueError) as err:
         raise NetworkError(f"pip's report on {name} has an unknown form: {err}") from err

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from envguard.lock.companions import torch_family
 from envguard.lock.intervals import Interval, interval_of, runs_of
 from envguard.lock.situation import Situation, admits
-from envguard.matrix.lines import LineData
 from envguard.matrix.package_rows import Coverage, Mismatch, Scope
 
 if TYPE_CHECKING:
@@ -108,10 +107,7 @@ def avoided_by_table(package: str, situation: Situation, matrix: Matrix) -> Iter
 
 
 def _is_about_builds(table: PackageTable) -> bool:
-    """Whether its releases say which CUDA they were built for; decoding them all takes time."""
-    data = table.document.data
-    if isinstance(data, LineData):
-        return any("cuda" in line for line in data.lines("release"))
+    """Whether its releases say which CUDA they were built for; reading them all takes time."""
     return any(row.has("cuda") or row.has("cudas") for row in table.document.rows("release"))
 
 

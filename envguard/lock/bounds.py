@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ from packaging.version import Version
 
 from envguard.lock.avoid import Avoid, avoided_by_breaks, avoided_by_table
 from envguard.lock.intervals import Interval, outside
-from envguard.matrix.lines import LineData
 from envguard.matrix.package_rows import Coverage
 
 if TYPE_CHECKING:
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix
 
 _LOWEST = Version("0")
-_VERSION = re.compile(r'version = "([^"]+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +182,7 @@ def _release_versions(name: str, matrix: Matrix) -> tuple[Version, ...]:
     table = matrix.packages(name)
     if table is None or table.coverage is not Coverage.ALL:
         return ()
-    data = table.document.data
-    if isinstance(data, LineData):  # decoding whole rows takes time
-        found = (_VERSION.search(line) for line in data.lines("release"))
-        return tuple(Version(match[1]) for match in found if match)
-    return tuple(release.version for release in table.releases)
+    return table.versions
 
 
 def _edge(end: tuple[Version, Avoid], *, is_lower: bool) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
-from envguard.matrix.lines import LineData, find_rows
 from envguard.matrix.package_rows import Scope, read_specifiers
 from envguard.matrix.reading import Row
 from envguard.matrix.rows import Provenance
@@ -19,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from envguard.matrix.reading import Document
-
-_WHEN = re.compile(r' when = \{ ((?:[^{}"]|"[^"]*")*+)(?<= )\}')
-_KEY = re.compile(r'(?<![A-Za-z0-9_-])([A-Za-z0-9_-]+) = "')
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +88,7 @@ class BreakTable:
                 ``cuda_toolkit``, ``platform`` where they are known.
         """
         known = set(names)
-        for row in _candidates(self.document, known):
+        for row in self.document.rows("break"):
             when = row.data.get("when")
             if isinstance(when, dict) and not when.keys() - known:
                 yield read_break(row)
@@ -115,20 +110,8 @@ class BreakTable:
 
     def named(self, name: str) -> Break | None:
         """The row of this name, or None."""
-        row = next(find_rows(self.document, "break", "id", name), None)
+        row = self.document.find("break", "id", name)
         return read_break(row) if row else None
-
-
-def _candidates(document: Document, known: set[str]) -> Iterator[Row]:
-    """The rows that may be about known things, judged by their text where it is at hand."""
-    data = document.data
-    if not isinstance(data, LineData):
-        yield from document.rows("break")
-        return
-    for index, line in enumerate(data.lines("break")):
-        when = _WHEN.search(line)
-        if when is None or not set(_KEY.findall(when[1])) - known:
-            yield Row(document, "break", index, data.row("break", index))
 
 
 def read_break(row: Row) -> Break:

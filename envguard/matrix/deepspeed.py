@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.facts.versions import CudaVersion
-from envguard.matrix.lines import find_rows
 from envguard.matrix.package_rows import file_provenance
 from envguard.matrix.packages import PackageTable
 from envguard.matrix.rows import Provenance
@@ -71,7 +70,7 @@ class DeepspeedTable:
 
     def release(self, version: Version) -> DeepspeedRelease | None:
         """The row of a release; None when it has none."""
-        row = next(find_rows(self.document, "release", "version", version.public), None)
+        row = self.document.find("release", "version", version.public)
         return self._read(row) if row else None
 
     def newest_before(self, version: Version) -> DeepspeedRelease | None:

@@ -133,7 +133,7 @@ def _files(release: PackageRelease, published: Published) -> Iterator[tuple[str,
         yield "pythons", " ".join(release.pythons), " ".join(sorted(found))
     if release.released and published.released and release.released != published.released:
         yield "released", release.released, published.released
-    if release.is_yanked != published.is_yanked:
+    if published.is_yanked not in {None, release.is_yanked}:
         yield "yanked", str(release.is_yanked), str(published.is_yanked)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from envguard.facts.versions import ComputeCapability
 from envguard.matrix.gpu_names import LONGEST, OPTIONAL, NameParts, parse_gpu_name
-from envguard.matrix.lines import rows_with_words
 from envguard.matrix.rows import GpuModel, Segment
 
 if TYPE_CHECKING:
@@ -90,12 +89,13 @@ class GpuTable:
     def _alike(self, core: tuple[str, ...]) -> list[tuple[GpuModel, NameParts]]:
         """The products that differ from this one in optional words only.
 
-        The words of a product are parts of its name, so rows without them need no reading.
+        The words of a product are parts of its name, so rows without them need no parsing.
         """
         key = _key(core)
         if key not in self._by_key:
-            rows = rows_with_words(self.document, "gpu", key)
-            pairs = ((row, row.value("name", parse_gpu_name)) for row in rows)
+            rows = ((row, row.text("name").lower()) for row in self.document.rows("gpu"))
+            alike = (row for row, name in rows if all(word in name for word in key))
+            pairs = ((row, row.value("name", parse_gpu_name)) for row in alike)
             self._by_key[key] = [
                 (_read_model(row), parts) for row, parts in pairs if _key(parts.core) == key
             ]

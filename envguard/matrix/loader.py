@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import envguard
 from envguard.errors import MatrixError
 from envguard.files import is_folder
-from envguard.matrix.reading import Document, load_document
+from envguard.matrix.reading import Document
+from envguard.matrix.store import has_tables, read_table, table_names
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -51,14 +52,19 @@ class Matrix:
 
     Args:
         folder: Where the tables lie.
-        manifest: Its decoded manifest.
+        keeps_copies: Keep decoded copies of tables that are read as TOML, see
+            :func:`envguard.matrix.store.read_table`.
+
+    Raises:
+        MatrixError: There is no manifest, or one of a schema that is not known.
     """
 
-    def __init__(self, folder: Traversable, manifest: Manifest) -> None:
+    def __init__(self, folder: Traversable, *, keeps_copies: bool = False) -> None:
         self.folder = folder
-        self.manifest = manifest
+        self._keeps_copies = keeps_copies
         self._documents: dict[str, Document] = {}
         self._packages: dict[str, PackageTable] = {}
+        self.manifest = _read_manifest(self.document("manifest.toml"))
 
     @classmethod
     def load(cls, folder: Path | None = None) -> Matrix:
@@ -71,26 +77,23 @@ class Matrix:
             MatrixError: There are no tables, or they have a schema that this release of
                 envguard does not know.
         """
-        place = folder if folder is not None else _find_tables()
-        return cls(place, _read_manifest(load_document(place, "manifest.toml")))
+        if folder is not None:
+            return cls(folder)
+        return cls(_find_tables(), keeps_copies=True)
 
-    def document(self, name: str, *, by_line: bool = False) -> Document:
+    def document(self, name: str) -> Document:
         """One table file, decoded; read once.
 
         Args:
             name: File name, e.g. ``torch.toml`` or ``packages/xformers.toml``.
-            by_line: Decode its rows when they are asked for.
 
         Raises:
-            MatrixError: The file is missing, unreadable or not TOML.
+            MatrixError: The file is missing, unreadable or malformed.
         """
         found = self._documents.get(name)
-        if found is None and by_line:
-            from envguard.matrix.lines import decode_lines  # loaded with the first such table
-
-            found = self._documents[name] = load_document(self.folder, name, decode_lines)
-        elif found is None:
-            found = self._documents[name] = load_document(self.folder, name)
+        if found is None:
+            data = read_table(self.folder, name, keeps_copy=self._keeps_copies)
+            found = self._documents[name] = Document(name, data)
         return found
 
     @cached_property
@@ -98,21 +101,21 @@ class Matrix:
         """Drivers, their branches, and GPU generations."""
         from envguard.matrix.tables import DriverTable  # loaded with its table
 
-        return DriverTable(self.document("drivers.toml", by_line=True))
+        return DriverTable(self.document("drivers.toml"))
 
     @cached_property
     def torch(self) -> TorchTable:
         """Torch releases and builds."""
         from envguard.matrix.torch_table import TorchTable  # loaded with its table
 
-        return TorchTable(self.document("torch.toml", by_line=True))
+        return TorchTable(self.document("torch.toml"))
 
     @cached_property
     def gpus(self) -> GpuTable:
         """GPU products."""
         from envguard.matrix.gpu_table import GpuTable  # loaded with its table
 
-        return GpuTable(self.document("gpus.toml", by_line=True))
+        return GpuTable(self.document("gpus.toml"))
 
     @cached_property
     def index(self) -> IndexTable:
@@ -140,7 +143,7 @@ class Matrix:
         """Compiler targets, forward compatibility and support life of driver branches."""
         from envguard.matrix.support_table import SupportTable  # loaded with its table
 
-        return SupportTable(self.document("drivers.toml", by_line=True))
+        return SupportTable(self.document("drivers.toml"))
 
     @cached_property
     def toolkits(self) -> ToolkitTable:
@@ -154,14 +157,14 @@ class Matrix:
         """DeepSpeed releases."""
         from envguard.matrix.deepspeed import DeepspeedTable  # loaded with its table
 
-        return DeepspeedTable(self.document("deepspeed.toml", by_line=True))
+        return DeepspeedTable(self.document("deepspeed.toml"))
 
     @cached_property
     def breaks(self) -> BreakTable:
         """Combinations that are known to break."""
         from envguard.matrix.breaks import BreakTable  # loaded with its table
 
-        return BreakTable(self.document("breaks.toml", by_line=True))
+        return BreakTable(self.document("breaks.toml"))
 
     @cached_property
     def codes(self) -> CodeTable:
@@ -173,9 +176,7 @@ class Matrix:
     @cached_property
     def package_names(self) -> frozenset[str]:
         """Normalised names of the packages that have a table."""
-        folder = self.folder / "packages"
-        files = (item.name for item in folder.iterdir()) if folder.is_dir() else ()
-        return frozenset({"deepspeed", *(name[:-5] for name in files if name.endswith(".toml"))})
+        return frozenset({"deepspeed", *table_names(self.folder, "packages")})
 
     def packages(self, name: str) -> PackageTable | None:
         """The table of one package, read once; None when it has none.
@@ -198,14 +199,14 @@ class Matrix:
 
         if name == "deepspeed":
             return self.deepspeed.packages
-        return PackageTable(self.document(f"packages/{name}.toml", by_line=True))
+        return PackageTable(self.document(f"packages/{name}.toml"))
 
     @cached_property
     def uv(self) -> UvTable:
         """How uv chooses and routes PyTorch builds."""
         from envguard.matrix.support_table import UvTable  # loaded with its table
 
-        return UvTable(self.document("uv.toml", by_line=True))
+        return UvTable(self.document("uv.toml"))
 
     @cached_property
     def signals(self) -> SignalsTable:
@@ -256,6 +257,6 @@ def _find_tables() -> Traversable:
             from importlib.resources import files
 
             return files(_PACKAGE)
-    if not (folder / "manifest.toml").is_file():
+    if not has_tables(folder):
         raise MatrixError(f"no compatibility matrix found in {folder}", "reinstall envguard")
     return folder

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 
 from envguard.facts.machine import KernelModule
-from envguard.facts.versions import ComputeCapability, refuse_long_numbers
+from envguard.facts.versions import ComputeCapability
 from envguard.matrix.rows import Provenance
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
     from envguard.facts.source import Source
-    from envguard.matrix.reading import Document, Row
+    from envguard.matrix.reading import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class ModuleLimit:
     """
 
     flavour: KernelModule
-    first: ComputeCapability | None
-    last: ComputeCapability | None
-    product: str
     provenance: Provenance
+    first: ComputeCapability | None = None
+    last: ComputeCapability | None = None
+    product: str = ""
 
     def covers(self, capability: ComputeCapability, name: str) -> bool:
         """Whether a GPU is one of those."""
@@ -74,8 +74,8 @@ class MachineTable:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.module_limits = tuple(_read_limit(row) for row in document.rows("kernel_module"))
-        self.uuid_lists = tuple(_read_list(row) for row in document.rows("uuid_list"))
+        self.module_limits = tuple(row.build(ModuleLimit) for row in document.rows("kernel_module"))
+        self.uuid_lists = tuple(row.build(UuidList) for row in document.rows("uuid_list"))
         self._sizes = {row.text("name"): row.integer("bytes") for row in document.rows("size")}
         self._rules = {row.text("name"): row.provenance() for row in document.rows("rule")}
 
@@ -93,21 +93,3 @@ class MachineTable:
     def source(self, rule: str) -> Source:
         """Where a rule can be read, e.g. ``wsl-driver``."""
         return self._rules[rule].source
-
-
-def _read_limit(row: Row) -> ModuleLimit:
-    return ModuleLimit(
-        row.value("flavour", KernelModule),
-        row.optional("first", ComputeCapability.parse),
-        row.optional("last", ComputeCapability.parse),
-        row.text("product") if row.has("product") else "",
-        row.provenance(),
-    )
-
-
-def _read_list(row: Row) -> UuidList:
-    try:
-        versions = SpecifierSet(refuse_long_numbers(row.text("versions")))
-    except ValueError as err:
-        raise row.error("versions", str(err)) from err
-    return UuidList(row.text("package"), versions, row.text("effect"), row.provenance())

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.errors import MatrixError
-from envguard.matrix.lines import find_rows
 from envguard.matrix.package_rows import (
     Coverage,
     PackageRange,
@@ -58,11 +57,16 @@ class PackageTable:
             self._all = tuple(read_release(row) for row in self.document.rows("release"))
         return self._all
 
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """The version of every release that has a row, oldest first."""
+        return tuple(row.value("version", Version) for row in self.document.rows("release"))
+
     def release(self, version: Version) -> PackageRelease | None:
         """The row of exactly this release; a local label does not matter. None without one."""
         text = version.public
         if text not in self._by_text:
-            row = next(find_rows(self.document, "release", "version", text), None)
+            row = self.document.find("release", "version", text)
             # 0.5 and 0.5.0 are one release.
             self._by_text[text] = read_release(row) if row else self._equal_to(Version(text))
         return self._by_text[text]
@@ -107,7 +111,7 @@ class PackageTable:
         """The build matrix of a release's wheels; None when not recorded."""
         if "prebuilt" not in self.document.data:
             return None
-        row = next(find_rows(self.document, "prebuilt", "version", version.public), None)
+        row = self.document.find("prebuilt", "version", version.public)
         return read_prebuilt(row) if row else None
 
     def has_seen_wheel(self, version: Version, torch: Version, cuda_major: int | None) -> bool:

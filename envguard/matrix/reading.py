@@ -5,18 +5,16 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from envguard.errors import InputError, MatrixError
+from envguard.errors import DocumentError, MatrixError
+from envguard.facts.codec import from_row
 from envguard.facts.source import Source
-from envguard.files import take_bounded
 from envguard.matrix.rows import Confidence, Provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
-    from importlib.resources.abc import Traversable
 
 T = TypeVar("T")
 
-_MOST_BYTES = 64 * 1024 * 1024  # of a table
 _CERTAINTIES = frozenset({"high", "medium", "low"})
 
 
@@ -25,7 +23,7 @@ class Document:
 
     Args:
         name: File name, the start of every message.
-        data: The decoded TOML.
+        data: What it holds.
     """
 
     __slots__ = ("_made", "_sources", "data", "name")
@@ -54,6 +52,22 @@ class Document:
             if not isinstance(item, dict):
                 raise MatrixError(f"{self.name}: {array}[{index}]: expected a row of fields")
             yield Row(self, array, index, item)
+
+    def find(self, array: str, field: str, text: str) -> Row | None:
+        """The first row of an array whose field is exactly this text, or None.
+
+        Raises:
+            MatrixError: The array is missing or holds something else than tables.
+        """
+        return next((row for row in self.rows(array) if row.data.get(field) == text), None)
+
+    def naming(self, array: str, field: str, word: str) -> Iterator[Row]:
+        """The rows of an array whose field of words holds this one.
+
+        Raises:
+            MatrixError: The array is missing, or the field of a row is malformed.
+        """
+        return (row for row in self.rows(array) if word in row.words(field))
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Make a value once per key: tables say the same thing in many rows.
@@ -117,6 +131,21 @@ class Row:
     def error(self, field: str, problem: str) -> MatrixError:
         """The error about a field, e.g. ``torch.toml: build[3].targets[0]: ...``."""
         return MatrixError(f"{self.document.name}: {self.array}[{self.index}].{field}: {problem}")
+
+    def build(self, kind: type[T]) -> T:
+        """The row as a value of a dataclass, by whose annotations its fields are read.
+
+        Args:
+            kind: The dataclass; its field ``provenance`` tells where the row comes from.
+
+        Raises:
+            MatrixError: A field is missing or has the wrong form.
+        """
+        place = f"{self.document.name}: {self.array}[{self.index}]"
+        try:
+            return from_row(kind, self.data, place, {"provenance": self.provenance()})
+        except DocumentError as err:
+            raise MatrixError(err.message) from err
 
     def has(self, field: str) -> bool:
         """Whether the row states the field."""
@@ -234,37 +263,3 @@ class Row:
 
 def _problem(value: object, wanted: str, *, is_missing: bool) -> str:
     return "is missing" if is_missing else f"expected {wanted}, found {value!r:.60}"
-
-
-def load_document(
-    folder: Traversable,
-    name: str,
-    decode: Callable[[str, str], Mapping[str, object]] | None = None,
-) -> Document:
-    """Read one table file.
-
-    Args:
-        folder: Where the tables lie.
-        name: File name, e.g. ``torch.toml``.
-        decode: Decodes the text of the named file; None decodes all of it as TOML.
-
-    Raises:
-        MatrixError: The file is missing, unreadable or not TOML.
-    """
-    import tomllib  # costs 5 ms of start-up that commands without tables need not pay
-
-    try:
-        with (folder / name).open("rb") as file:
-            text = take_bounded(file, _MOST_BYTES, where=name).decode("utf-8")
-        data = tomllib.loads(text) if decode is None else decode(text, name)
-    except OSError as err:
-        raise MatrixError(f"{name}: cannot be read: {err.strerror or err}") from err
-    except InputError as err:
-        raise MatrixError(err.message) from err
-    except UnicodeDecodeError as err:
-        raise MatrixError(f"{name}: is not UTF-8 text: {err.reason}") from err
-    except ValueError as err:  # TOMLDecodeError, or a number beyond Python's digit limit
-        raise MatrixError(f"{name}: is not valid TOML: {err}") from err
-    except RecursionError as err:
-        raise MatrixError(f"{name}: is nested too deeply") from err
-    return Document(name, data)

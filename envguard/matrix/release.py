@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from envguard.errors import DocumentError
+from envguard.matrix.store import sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,7 +170,7 @@ def _unpack(archive: zipfile.ZipFile, where: str, folder: Path) -> None:
 
 
 def pack_release(folder: Path, archive_name: str) -> tuple[bytes, str]:
-    """Pack the tables of a folder; the same tables give the same bytes.
+    """Pack the tables of a folder as people edit them; the same tables give the same bytes.
 
     Args:
         folder: Folder of the tables.
@@ -187,7 +188,7 @@ def pack_release(folder: Path, archive_name: str) -> tuple[bytes, str]:
         raise DocumentError(f"{folder}/manifest.toml: data_version: is missing or no date")
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted([*folder.glob("*.toml"), *folder.glob("packages/*.toml")]):
+        for path in sources(folder):
             name = path.relative_to(folder).as_posix()
             info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             info.compress_type = zipfile.ZIP_DEFLATED

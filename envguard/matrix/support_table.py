@@ -10,7 +10,7 @@ from envguard.facts.versions import Backend, ComputeCapability, CudaVersion, Dri
 from envguard.matrix.rows import Provenance
 
 if TYPE_CHECKING:
-    from envguard.matrix.reading import Document, Row
+    from envguard.matrix.reading import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class BranchSupport:
 
     branch: int
     kind: str
-    end_of_life: str | None
     provenance: Provenance
+    end_of_life: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,16 @@ class HostCompiler:
 
     Args:
         cuda: The toolkit.
-        gcc: Oldest and newest accepted major of GCC.
+        gcc_min: Oldest accepted major of GCC.
+        gcc_max: Newest accepted major of GCC.
         clang_max: Newest accepted major of clang; None when not recorded.
     """
 
     cuda: CudaVersion
-    gcc: tuple[int, int]
-    clang_max: int | None
+    gcc_min: int
+    gcc_max: int
     provenance: Provenance
+    clang_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,15 @@ class SupportTable:
     """
 
     def __init__(self, document: Document) -> None:
-        self.toolkit_targets = tuple(_read_targets(row) for row in document.rows("toolkit_targets"))
-        self.forward_compat = tuple(_read_compat(row) for row in document.rows("forward_compat"))
-        self.branch_support = tuple(_read_support(row) for row in document.rows("branch_support"))
+        self.toolkit_targets = tuple(
+            row.build(ToolkitTargets) for row in document.rows("toolkit_targets")
+        )
+        self.forward_compat = tuple(
+            row.build(ForwardCompat) for row in document.rows("forward_compat")
+        )
+        self.branch_support = tuple(
+            row.build(BranchSupport) for row in document.rows("branch_support")
+        )
 
     def oldest_target(self, cuda: CudaVersion) -> ComputeCapability | None:
         """The oldest GPU that a CUDA release still compiles for; None when not recorded."""
@@ -119,7 +127,9 @@ class ToolkitTable:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.host_compilers = tuple(_read_compiler(row) for row in document.rows("host_compiler"))
+        self.host_compilers = tuple(
+            row.build(HostCompiler) for row in document.rows("host_compiler")
+        )
 
     def host_compiler(self, cuda: CudaVersion) -> HostCompiler | None:
         """What a toolkit's nvcc accepts as host compiler; None when not recorded."""
@@ -138,42 +148,9 @@ class UvTable:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.drivers = tuple(_read_uv_driver(row) for row in document.rows("uv_driver"))
+        self.drivers = tuple(row.build(UvDriver) for row in document.rows("uv_driver"))
         self.routed_packages = _read_names(document, "routed_packages")
         self.system_packages = _read_names(document, "system_packages")
-
-
-def _read_targets(row: Row) -> ToolkitTargets:
-    oldest = row.value("oldest", ComputeCapability.parse)
-    return ToolkitTargets(row.integer("major"), oldest, row.provenance())
-
-
-def _read_compat(row: Row) -> ForwardCompat:
-    cuda = row.value("cuda", CudaVersion.parse)
-    return ForwardCompat(cuda, row.integers("base_branches"), row.provenance())
-
-
-def _read_support(row: Row) -> BranchSupport:
-    end = row.text("end_of_life") if row.has("end_of_life") else None
-    return BranchSupport(row.integer("branch"), row.text("kind"), end, row.provenance())
-
-
-def _read_compiler(row: Row) -> HostCompiler:
-    return HostCompiler(
-        row.value("cuda", CudaVersion.parse),
-        (row.integer("gcc_min"), row.integer("gcc_max")),
-        row.integer("clang_max") if row.has("clang_max") else None,
-        row.provenance(),
-    )
-
-
-def _read_uv_driver(row: Row) -> UvDriver:
-    return UvDriver(
-        row.value("backend", Backend.parse),
-        row.value("linux", DriverVersion.parse),
-        row.value("windows", DriverVersion.parse),
-        row.provenance(),
-    )
 
 
 def _read_names(document: Document, key: str) -> tuple[str, ...]:

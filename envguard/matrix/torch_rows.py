@@ -8,7 +8,6 @@ from packaging.version import Version
 
 from envguard.facts.machine import Platform
 from envguard.facts.versions import Backend, CodeTarget
-from envguard.matrix.lines import rows_naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +20,6 @@ BuildKey = tuple[Version, Platform, Backend]
 _FLAGS = {"cxx11_abi": "cxx11_abi", "label": "has_label", "verified": "is_verified"}
 
 
-# Plain classes: a dataclass costs 0.6 ms of start-up, and these never leave the package.
 class WheelRow:
     """PyPI's wheel of a release for one platform."""
 
@@ -98,7 +96,7 @@ class TorchRows:
         def rows(array: str) -> Iterator[Row]:
             if version is None:
                 return document.rows(array)
-            return rows_naming(document, array, "torch", str(version))
+            return document.naming(array, "torch", str(version))
 
         self.wheels = spread(rows("pypi"), WheelRow)
         self.index = spread(rows("index"), IndexRow)

@@ -11,7 +11,6 @@ from packaging.version import Version
 
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.versions import CPU, Backend
-from envguard.matrix.lines import find_rows
 from envguard.matrix.rows import Provenance, TorchBuildRow, TorchRelease
 from envguard.matrix.torch_rows import IndexRow, TargetRow, TorchRows, WheelRow
 
@@ -128,7 +127,7 @@ class TorchTable:
         return found
 
     def _find_release(self, version: Version) -> TorchRelease | None:
-        row = next(find_rows(self.document, "release", "version", str(version)), None)
+        row = self.document.find("release", "version", str(version))
         if row is not None:
             return self._read_release(row, self._rows_about(version))
         # 2.7 and 2.7.0 are one release.

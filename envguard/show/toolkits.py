@@ -56,7 +56,7 @@ def _row(
     oldest = matrix.support.oldest_target(row.cuda)
     cells = (
         str(row.cuda),
-        f"{row.gcc[0]} - {row.gcc[1]}",
+        f"{row.gcc_min} - {row.gcc_max}",
         str(row.clang_max or "-"),
         str(oldest or "-"),
     )
@@ -70,7 +70,7 @@ def _mark(matrix: Matrix, row: HostCompiler, target: Target) -> str:
         for gpu in target.machine.selected_gpus
         if (reason := _cannot_compile(matrix, row.cuda, gpu))
     ]
-    if toolkit.gcc is not None and not row.gcc[0] <= toolkit.gcc.major <= row.gcc[1]:
+    if toolkit.gcc is not None and not row.gcc_min <= toolkit.gcc.major <= row.gcc_max:
         reasons.append(f"it does not take GCC {toolkit.gcc.major}")
     mark = f"no: {'; '.join(dict.fromkeys(reasons))}" if reasons else "yes"
     return f"{mark} (nvcc here)" if toolkit.nvcc == row.cuda else mark

@@ -187,18 +187,9 @@ def test_wrong_usage_is_named(capsys: Capture, words: tuple[str, ...], error: st
 
 
 @needs_compiler
-def test_the_script_says_the_same_and_keeps_what_was_read(
-    capsys: Capture, wheel: Path, tmp_path: Path
-) -> None:
-    kept = tmp_path / "verified.toml"
-    words = [*RELEASE, "--wheels", str(wheel.parent), "--record", str(kept)]
-    assert script(words) == 0
+def test_the_script_says_the_same(capsys: Capture, wheel: Path) -> None:
+    assert script([*RELEASE, "--wheels", str(wheel.parent)]) == 0
     assert capsys.readouterr().out.splitlines() == [f"agrees: {line}" for line in AGREED]
-    first = kept.read_text()
-    assert f'file = "{NAME}"' in first
-    assert "sm_90 = 444, sm_90a = 4" in first
-    assert script(words) == 0
-    assert kept.read_text() == first
 
 
 @needs_compiler
@@ -208,7 +199,7 @@ def test_the_script_fails_on_drift_from_tables_that_are_named(
     folder = tmp_path / "tables"
     shutil.copytree(ROOT / "compat_matrix", folder, ignore=shutil.ignore_patterns("*.py*"))
     table = folder / "torch.toml"
-    old = 'version = "2.11.0", released = "2026-03-23", requires_python = ">=3.10"'
+    old = 'version = "2.11.0"\nreleased = "2026-03-23"\nrequires_python = ">=3.10"'
     assert old in table.read_text()
     table.write_text(table.read_text().replace(old, old.replace("3.10", "3.9")))
     words = [*RELEASE, "--wheels", str(wheel.parent), "--matrix", str(folder)]

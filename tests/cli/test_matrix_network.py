@@ -19,6 +19,7 @@ import pytest
 
 from envguard.cli.app import main
 from envguard.cli.tables import _digest
+from envguard.matrix.store import read_table
 from scripts.pack_matrix import main as pack
 from tests.fetch.test_registry import write_wheel
 
@@ -119,7 +120,9 @@ def test_newer_tables_are_fetched_checked_and_kept(
         f"they are used where they are named: --matrix {folder}\n"
     )
     assert folder.name == f"2027.01.31-{digest[:12]}"
-    assert (folder / "torch.toml").read_bytes() == (newer / "torch.toml").read_bytes()
+    for name in ("manifest.toml", "torch.toml", "packages/vllm.toml"):
+        assert read_table(folder, name) == read_table(newer, name)
+    assert not list(folder.rglob("*.toml")), "tables that nobody edits are kept decoded"
 
 
 def test_fetched_tables_are_used_where_they_are_named_only(

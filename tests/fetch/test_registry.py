@@ -15,6 +15,7 @@ from envguard.facts.published import Published
 from envguard.fetch.registry import (
     Registry,
     parse_pip_report,
+    parse_pip_versions,
     parse_pylock_addresses,
     parse_pylock_files,
 )
@@ -107,6 +108,25 @@ ENTRY = {
     "metadata": {"version": "1.0", "requires_python": ">=3.9", "requires_dist": ["torch>=2"]},
     "is_yanked": True,
 }
+
+
+def test_the_words_of_pip_on_versions_are_read() -> None:
+    text = (
+        "demo (1.10)\nAvailable versions: 1.10, 1.9rc1, 1.0, odd-one\n"
+        "  INSTALLED: 1.0\n  LATEST:    1.10\n"
+    )
+    assert parse_pip_versions(text, "demo") == (Version("1.10"), Version("1.9rc1"), Version("1.0"))
+
+
+@pytest.mark.parametrize("text", ["", "demo (1.10)\n", '{"versions": ["1.0"]}'])
+def test_other_words_on_versions_are_refused(text: str) -> None:
+    with pytest.raises(NetworkError, match="pip's answer on the versions of demo has an unknown"):
+        parse_pip_versions(text, "demo")
+
+
+def test_a_pip_that_does_not_say_what_was_withdrawn_leaves_it_open() -> None:
+    entry = {"metadata": ENTRY["metadata"]}
+    assert parse_pip_report({"version": "1", "install": [entry]}, "demo").is_yanked is None
 
 
 def test_a_report_of_pip_is_read() -> None:

@@ -4,7 +4,7 @@ import pytest
 from packaging.version import Version
 
 from envguard.fetch.registry import Registry
-from envguard.fetch.tables import python_for, verify_table
+from envguard.fetch.tables import python_for, verify_table, verify_tables
 from envguard.matrix.packages import PackageTable
 from envguard.matrix.reading import Document
 from tests.fetch.test_registry import index
@@ -58,6 +58,14 @@ def test_source_archives_are_only_counted(index: str) -> None:
 def test_what_the_registry_does_not_have_is_not_asked_for() -> None:
     unlisted = table(ROW, unlisted=True)
     assert list(verify_table(unlisted, Registry("http://127.0.0.1:9/simple"), None)) == []
+
+
+def test_tables_are_asked_side_by_side_and_told_in_their_order(index: str) -> None:
+    rows = [{**ROW, "python": f">=3.{minor}"} for minor in (9, 8, 10)]
+    assert list(verify_tables(map(table, rows), Registry(index), None)) == [
+        "packages/demo-wheel.toml: 1.2.0: python: '>=3.9', found '>=3.8'",
+        "packages/demo-wheel.toml: 1.2.0: python: '>=3.10', found '>=3.8'",
+    ]
 
 
 @pytest.mark.parametrize(

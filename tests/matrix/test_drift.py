@@ -121,6 +121,10 @@ def test_a_withdrawn_release_and_another_date_are_drift() -> None:
     assert found == [("released", "2026-01-05", "2026-01-06"), ("yanked", "False", "True")]
 
 
+def test_what_nobody_says_about_withdrawing_is_no_drift() -> None:
+    assert drift(replace(PUBLISHED, is_yanked=None)) == []
+
+
 def test_files_that_were_not_listed_are_not_compared() -> None:
     assert drift(replace(PUBLISHED, wheels=(), released="", is_yanked=True)) == []
 

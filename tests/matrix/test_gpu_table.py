@@ -1,22 +1,17 @@
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
 
 from envguard.errors import MatrixError
 from envguard.facts.versions import ComputeCapability
-from envguard.matrix.gpu_table import GpuTable
-from envguard.matrix.lines import decode_lines
-from envguard.matrix.reading import Document
+from envguard.matrix.gpu_names import parse_gpu_name
+from envguard.matrix.loader import Matrix
 from envguard.matrix.rows import Segment
-from tests.matrix.conftest import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from envguard.matrix.loader import Matrix
+    from tests.matrix.conftest import Break
 
 
 def capabilities_of(matrix: Matrix, name: str) -> set[str]:
@@ -172,30 +167,15 @@ def test_chips_have_capabilities(matrix: Matrix) -> None:
     assert matrix.gpus.chips["GB20B"] == ComputeCapability(12, 1)
 
 
-def spellings(name: str) -> Iterator[str]:
-    """A product's name as it stands, and as people and tools write it."""
-    words = name.split()
-    yield from (name, name.lower(), "".join(words), f"NVIDIA {name}", f"2 x {name}")
-    yield from (words[-1], " ".join(words[1:]), f"{words[-1]}-8Q", f"{words[-1]}D-1-10C")
+def test_the_words_of_a_product_are_parts_of_its_name(matrix: Matrix) -> None:
+    """What lets a search pass over rows by their names."""
+    for model in matrix.gpus.models:
+        assert all(word in model.name.lower() for word in parse_gpu_name(model.name).core)
 
 
-def test_reading_a_few_rows_finds_what_reading_all_does() -> None:
-    text = (ROOT / "compat_matrix" / "gpus.toml").read_text(encoding="utf-8")
-    quick = GpuTable(Document("gpus.toml", decode_lines(text, "gpus.toml")))
-    whole = GpuTable(Document("gpus.toml", tomllib.loads(text)))
-    assert quick.models == whole.models
-    names = {spelling for model in whole.models for spelling in spellings(model.name)}
-    different = [name for name in sorted(names) if quick.find(name) != whole.find(name)]
-    assert different == []
-    assert [quick.suggest(name) for name in ("RTX 30900", "Tessla V10")] == [
-        whole.suggest(name) for name in ("RTX 30900", "Tessla V10")
-    ]
-
-
-def test_a_name_reads_only_the_rows_that_it_may_mean() -> None:
-    text = (ROOT / "compat_matrix" / "gpus.toml").read_text(encoding="utf-8")
-    broken = text.replace('name = "GeForce RTX 3090", capability', 'name = "GeForce RTX 3090", cap')
-    table = GpuTable(Document("gpus.toml", decode_lines(broken, "gpus.toml")))
+def test_a_name_reads_only_the_rows_that_it_may_mean(broken: Break) -> None:
+    old = 'name = "GeForce RTX 3090", capability'
+    table = Matrix.load(broken("gpus.toml", old, 'name = "GeForce RTX 3090", cap')).gpus
     assert table.find("Tesla V100")
     with pytest.raises(MatrixError, match=r"gpus\.toml: gpu\[\d+\]\.capability: is missing"):
         table.find("RTX 3090")

@@ -185,7 +185,8 @@ def test_a_table_that_does_not_load_is_one_problem(broken: Break) -> None:
 
 def test_a_missing_table_is_one_problem(broken: Break) -> None:
     folder = broken("uv.toml", "# How", "# How")
-    (folder / "uv.toml").unlink()
+    for form in ("uv.toml", "uv.json"):
+        (folder / form).unlink()
     assert verify(Matrix.load(folder)) == ("uv.toml: cannot be read: No such file or directory",)
 
 

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import pytest
 from packaging.version import Version
 
 from envguard.errors import MatrixError
-from envguard.matrix.reading import Document, Row, load_document
-from envguard.matrix.rows import Confidence
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from envguard.facts.versions import CudaVersion
+from envguard.matrix.reading import Document, Row
+from envguard.matrix.rows import Confidence, Provenance
 
 SOURCES = {"page": {"url": "https://docs.example/page", "checked": "2026-11-29"}}
 
@@ -159,27 +157,32 @@ def test_a_source_needs_an_address_and_a_date(sources: object, problem: str) -> 
     assert message_of(error).startswith(problem)
 
 
+@dataclass(frozen=True)
+class Demo:
+    """What a row may be read as."""
+
+    cuda: CudaVersion
+    branches: tuple[int, ...]
+    provenance: Provenance
+    kind: str | None = None
+
+
+def test_a_row_is_read_by_the_annotations_of_its_class() -> None:
+    demo = row_of(cuda="12.8", branches=[1, 2], source="page", confidence="doc").build(Demo)
+    assert (demo.cuda, demo.branches, demo.kind) == (CudaVersion(12, 8), (1, 2), None)
+    assert demo.provenance.confidence is Confidence.DOC
+
+
 @pytest.mark.parametrize(
-    ("content", "problem"),
+    ("fields", "problem"),
     [
-        (b"build = [\n  { torch = ", "t.toml: is not valid TOML: "),
-        (b"a = 1\na = 2\n", "t.toml: is not valid TOML: "),
-        (b"\xff\xfe", "t.toml: is not UTF-8 text: "),
-        (b"a = " + b"[" * 100_000, "t.toml: is "),
-        (b"a = " + b"1" * 10_000, "t.toml: is not valid TOML: "),
+        ({}, "torch.toml: build[3].cuda is missing"),
+        ({"cuda": 12.8}, "torch.toml: build[3].cuda: expected a string, found a number"),
+        ({"cuda": "twelve"}, "torch.toml: build[3].cuda: "),
+        ({"cuda": "12.8", "branches": [1, "2"]}, "torch.toml: build[3].branches[1]: expected an"),
     ],
 )
-def test_a_file_that_is_not_toml_is_one_clear_error(
-    tmp_path: Path, content: bytes, problem: str
-) -> None:
-    (tmp_path / "t.toml").write_bytes(content)
+def test_a_row_that_cannot_be_read_names_its_field(fields: dict[str, object], problem: str) -> None:
     with pytest.raises(MatrixError) as error:
-        load_document(tmp_path, "t.toml")
+        row_of(**fields, source="page", confidence="doc").build(Demo)
     assert message_of(error).startswith(problem)
-    assert "\n" not in message_of(error)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(MatrixError) as error:
-        load_document(tmp_path, "t.toml")
-    assert message_of(error) == "t.toml: cannot be read: No such file or directory"

@@ -25,7 +25,7 @@ def test_host_compilers_of_a_toolkit(
 ) -> None:
     row = matrix.toolkits.host_compiler(CudaVersion.parse(cuda))
     assert row is not None
-    assert (row.gcc, row.clang_max) == (gcc, clang)
+    assert ((row.gcc_min, row.gcc_max), row.clang_max) == (gcc, clang)
 
 
 def test_a_toolkit_between_two_known_ones_is_inferred(matrix: Matrix) -> None:
