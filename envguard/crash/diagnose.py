@@ -107,16 +107,6 @@ def _recommended(checked: Report | None, findings: tuple[Finding, ...]) -> Recom
     return checked.recommended if checked and causes & _CURED else None
 
 
-_DECODED = Outcome(
-    "CRS100",
-    "exit-code-decoding",
-    "the exit status stands for a signal",
-    "Python shows -n, a shell 128+n, and DeepSpeed's launcher 256-n for a process that died of "
-    "signal n.",
-    "",
-)
-
-
 def _decoded(case: Case) -> tuple[Finding, ...]:
     """What a status that does not look like a signal stands for."""
     code = case.exit_code
@@ -124,7 +114,7 @@ def _decoded(case: Case) -> tuple[Finding, ...]:
     if ending is None or ending.signal is None:
         return ()
     detail = f"Here {code} is {ending.name}, -{ending.signal}: {ending.means}."
-    return (make_finding(case, _DECODED, Status.OK, detail=detail),)
+    return (make_finding(case, "exit-code-decoding", Status.OK, detail=detail),)
 
 
 def _clean(case: Case) -> Finding:

@@ -12,23 +12,8 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
 
-_NOT_LOADED = Outcome(
-    "CRS160",
-    "extension-not-loaded",
-    "xformers did not load its compiled code",
-    "It says that it did not, and not why.",
-    "let it say why",
-)
 
-
-def suspect_extensions(case: Case) -> Iterator[Suspicion]:
+def suspect_extensions(case: Case) -> Iterator[Suspect]:
     """Compiled code that did not load, where nothing says why."""
     if case.log.has("extension-warning"):
-        yield Suspicion(
-            _NOT_LOADED,
-            "the log says so and names no versions",
-            "whether it was built for this torch is not said",
-            "let it print what it was built for, and the loader's own words",
-            ("env", "XFORMERS_MORE_DETAILS=1", "python", "-m", "xformers.info"),
-            ("extension-warning",),
-        )
+        yield suspect("extension-not-loaded")

@@ -17,40 +17,6 @@ if TYPE_CHECKING:
     from envguard.crash.case import Case
     from envguard.facts.versions import CudaVersion
 
-NO_NVML = Outcome(
-    "CRS065",
-    "nvml-missing-tegra",
-    "there is no NVML on this board, or only a part of it, and there need not be more",
-    "Tegra has no NVML before L4T 36, and later ones answer some queries only (no memory, no "
-    "utilisation). CUDA does not need it; programs that insist on it have to do without.",
-    "turn off what asks NVML (monitoring), or upgrade the package in the traceback; nothing is to "
-    "be repaired in the driver",
-)
-VGPU_GAP = Outcome(
-    "CRS066",
-    "vgpu-feature-gap",
-    "the virtual GPU does not offer what was asked for",
-    "Unified memory, the virtual memory management behind expandable_segments, peer access and "
-    "profiling are off in many vGPU profiles.",
-    "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False, avoid managed memory and peer access, "
-    "or have unified memory enabled for the vGPU on its host",
-    ("env", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False"),
-)
-FEATURE_GAP = Outcome(
-    "CRS014",
-    "minor-compat-feature-gap",
-    "a feature was used that is newer than the driver",
-    "CUDA error 801: minor-version compatibility starts programs of a newer CUDA on this driver, "
-    "and what that CUDA introduced (large kernel parameters in 12.1, for one) stays missing.",
-    "install the driver of that CUDA, or build with (and for) the driver's own CUDA",
-)
-ORDINAL = Outcome(
-    "CRS067",
-    "invalid-device-ordinal",
-    "a device number was used that is not visible",
-    "There are more ranks than visible GPUs, or CUDA_VISIBLE_DEVICES leaves fewer.",
-    "start as many ranks as GPUs are visible (nproc_per_node), and look at CUDA_VISIBLE_DEVICES",
-)
 _NVML = ("nvml-missing", "nvml-not-started", "nvml-not-supported")
 
 
@@ -81,7 +47,7 @@ def check_nvml_on_boards(case: Case) -> Iterator[Finding]:
     raised = any("NVML" in hit.text for hit in lines)
     did_fail = raised or case.exit_code not in {None, 0}
     status = Status.FAIL if did_fail and not worked_after(case, hits[-1]) else Status.WARN
-    yield make_finding(case, NO_NVML, status, (*hits, *case.hits("jetson-words")))
+    yield make_finding(case, "nvml-missing-tegra", status, (*hits, *case.hits("jetson-words")))
 
 
 def check_not_supported(case: Case) -> Iterator[Finding]:
@@ -91,7 +57,7 @@ def check_not_supported(case: Case) -> Iterator[Finding]:
         return
     if is_virtual(case):
         also = case.hits("vgpu-profile", "vgpu-words", "expandable-segments")
-        yield make_finding(case, VGPU_GAP, Status.FAIL, (*hits, *also))
+        yield make_finding(case, "vgpu-feature-gap", Status.FAIL, (*hits, *also))
         return
     gap = _toolkit_gap(case)
     if gap is not None:
@@ -101,7 +67,9 @@ def check_not_supported(case: Case) -> Iterator[Finding]:
             Evidence("toolkit.nvcc", str(nvcc), "the subject"),
         )
         said = f"The driver is of CUDA {api}, the toolkit of CUDA {nvcc}."
-        yield make_finding(case, FEATURE_GAP, Status.FAIL, hits, more=more, detail=said)
+        yield make_finding(
+            case, "minor-compat-feature-gap", Status.FAIL, hits, more=more, detail=said
+        )
 
 
 def _toolkit_gap(case: Case) -> tuple[CudaVersion, CudaVersion] | None:
@@ -122,4 +90,6 @@ def check_ordinal(case: Case) -> Iterator[Finding]:
     """A device number beyond the visible GPUs."""
     hits = case.hits("invalid-ordinal")
     if hits:
-        yield make_finding(case, ORDINAL, Status.FAIL, (*hits, *case.hits("ranks-words")))
+        yield make_finding(
+            case, "invalid-device-ordinal", Status.FAIL, (*hits, *case.hits("ranks-words"))
+        )

@@ -22,59 +22,6 @@ if TYPE_CHECKING:
 _LINUX = Platform(OperatingSystem.LINUX, "x86_64")
 _FIXES = "is_available() can be True all the same: it does not look at the code."
 
-OLD_GPU = Outcome(
-    "CRS002",
-    "arch-missing-old-gpu",
-    "the build has no code for this GPU, which is older than what it was built for",
-    _FIXES,
-    "take a build for an older CUDA that still holds code for this GPU",
-)
-NEW_GPU = Outcome(
-    "CRS002",
-    "arch-missing-new-gpu",
-    "the build has no code for this GPU, which is newer than what it was built for",
-    _FIXES,
-    "take a newer torch, built for a CUDA that knows this GPU; the index alone is not enough",
-)
-JETSON = Outcome(
-    "CRS002",
-    "jetson-needs-l4t-build",
-    "this is a build for servers, and the GPU is a Jetson's",
-    "Integrated GPUs run code of their own compute capability only.",
-    "install the torch build of NVIDIA's Jetson index for this L4T release",
-)
-EXTENSION = Outcome(
-    "CRS002",
-    "extension-lacks-code-for-gpu",
-    "torch has code for this GPU: what lacks it is an extension",
-    "The message comes from a compiled package beside torch.",
-    "rebuild or replace the package in the traceback for this GPU",
-)
-MIXED_EXTENSION = Outcome(
-    "CRS002",
-    "mixed-gpus-arch",
-    "torch has code for all GPUs here: what lacks it for some is an extension",
-    "The GPUs are of several compute capabilities, and a build that asks the first one compiles "
-    "for that one only.",
-    "rebuild the package in the traceback with TORCH_CUDA_ARCH_LIST naming all of them, e.g. "
-    '"6.1;7.5"',
-)
-COSMETIC = Outcome(
-    "CRS019",
-    "arch-false-positive-warning",
-    "torch warns about a GPU that it serves",
-    "The warning compares numbers; code of the same major and a lower minor runs.",
-    "nothing: the warning can be ignored",
-)
-MIXED = Outcome(
-    "CRS002",
-    "mixed-gpus-arch",
-    "the build has code for some of the GPUs here and not for others",
-    "The GPUs are of several compute capabilities; a program fails as soon as one that is not "
-    "served is visible to it.",
-    "hide the GPUs that are not served: CUDA_VISIBLE_DEVICES, with CUDA_DEVICE_ORDER=PCI_BUS_ID so "
-    "that the numbers are those of nvidia-smi; or take a build with code for all of them",
-)
 _ERRORS = ("no-kernel-image", "invalid-device-function")
 _WARNINGS = ("capability-warning", "gpu-too-old", "capability-codes")
 _STATEMENTS = ("capability-words", "arch-complaint")
@@ -113,9 +60,9 @@ def check_missing_code(case: Case) -> Iterator[Finding]:
         if errors and not _is_known_package(case):
             yield make_finding(case, _of_extension(case), Status.FAIL, named, more=more)
     elif is_board(case):
-        yield make_finding(case, JETSON, status, named, more=more)
+        yield make_finding(case, "jetson-needs-l4t-build", status, named, more=more)
     elif mixed := _mixed(case, has_error=bool(errors)):
-        yield make_finding(case, MIXED, status, named, more=mixed)
+        yield make_finding(case, "mixed-gpus-arch.mixed", status, named, more=mixed)
     else:
         yield from _one_sided(case, capability, named, more, status)
 
@@ -130,10 +77,16 @@ def _one_sided(
     is_old = _is_older(case, capability)
     if is_old is None:
         wish = "State the GPU (--gpu NAME) and the torch pin to have one named."
-        yield make_finding(case, OLD_GPU, Status.UNKNOWN, named, detail=wish)
-        yield make_finding(case, NEW_GPU, Status.UNKNOWN, named, detail=wish)
+        yield make_finding(case, "arch-missing-old-gpu", Status.UNKNOWN, named, detail=wish)
+        yield make_finding(case, "arch-missing-new-gpu", Status.UNKNOWN, named, detail=wish)
     else:
-        yield make_finding(case, OLD_GPU if is_old else NEW_GPU, status, named, more=more)
+        yield make_finding(
+            case,
+            "arch-missing-old-gpu" if is_old else "arch-missing-new-gpu",
+            status,
+            named,
+            more=more,
+        )
 
 
 def _served(case: Case, errors: tuple[Hit, ...], *, serves: bool) -> Iterator[Finding]:
@@ -145,15 +98,15 @@ def _served(case: Case, errors: tuple[Hit, ...], *, serves: bool) -> Iterator[Fi
     warned = case.hits("capability-range", *_WARNINGS, *_STATEMENTS)
     if serves and warned:
         hits = (*warned, *case.hits("capability-limits", "capability-list"))
-        yield make_finding(case, COSMETIC, Status.OK, hits)
+        yield make_finding(case, "arch-false-positive-warning", Status.OK, hits)
 
 
-def _of_extension(case: Case) -> Outcome:
+def _of_extension(case: Case) -> str:
     """Where the fault lies when torch itself has code for the GPUs."""
     if is_board(case):
-        return JETSON
+        return "jetson-needs-l4t-build"
     kinds = {gpu.capability for gpu in case.facts.machine.selected_gpus}
-    return MIXED_EXTENSION if len(kinds) > 1 else EXTENSION
+    return "mixed-gpus-arch" if len(kinds) > 1 else "extension-lacks-code-for-gpu"
 
 
 def _is_known_package(case: Case) -> bool:
@@ -165,18 +118,12 @@ def check_named_symbol(case: Case) -> Iterator[Finding]:
     """A compiled package that finds none of its kernels: on a board, a wheel for servers."""
     hits = case.hits("named-symbol")
     if hits and is_board(case):
-        yield make_finding(case, BOARD_PACKAGE, Status.FAIL, (*hits, *case.hits("jetson-words")))
-
-
-BOARD_PACKAGE = Outcome(
-    "CRS109",
-    "jetson-needs-l4t-build",
-    "a compiled package is a build for ARM servers (SBSA), and this is a Jetson",
-    "PyPI's aarch64 wheels are linked against the CUDA of ARM servers; under L4T their kernels are "
-    "not found. That is not a matter of the compute capability.",
-    "build that package on the device, or take it from NVIDIA's Jetson index; leave the torch of "
-    "JetPack as it is",
-)
+        yield make_finding(
+            case,
+            "jetson-needs-l4t-build.board-package",
+            Status.FAIL,
+            (*hits, *case.hits("jetson-words")),
+        )
 
 
 def _limits(case: Case) -> tuple[ComputeCapability, ComputeCapability] | None:

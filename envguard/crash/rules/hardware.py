@@ -14,40 +14,7 @@ if TYPE_CHECKING:
     from envguard.crash.log import Hit
     from envguard.matrix.signal_rows import ErrorRow
 
-FAULT = Outcome(
-    "CRS085",
-    "gpu-hardware-fault",
-    "the GPU or its link failed",
-    "The driver reported a fault of the hardware; no change of software cures it.",
-    "take the GPU out of use, reset it or the machine, and look at `nvidia-smi -q -d ECC`",
-    ("nvidia-smi", "-q", "-d", "ECC,ROW_REMAPPER"),
-)
-_WORDS = (
-    WordRule(
-        Outcome(
-            "CRS086",
-            "index-out-of-range-on-gpu",
-            "an assertion failed in GPU code: an index out of range",
-            "A token id beyond the vocabulary, a label beyond the classes, or a position beyond "
-            "the table. The line shown is not where it happened.",
-            "run the same batch on the CPU, or with CUDA_LAUNCH_BLOCKING=1, to see the line",
-            ("env", "CUDA_LAUNCH_BLOCKING=1"),
-        ),
-        ("device-assert",),
-    ),
-    WordRule(
-        Outcome(
-            "CRS087",
-            "gpu-kernel-fault",
-            "a GPU kernel read or wrote where it may not",
-            "A bug of a kernel, most often of an extension (attention, quantisation).",
-            "run with CUDA_LAUNCH_BLOCKING=1; then without the extension in the traceback",
-            ("env", "CUDA_LAUNCH_BLOCKING=1"),
-        ),
-        ("illegal-access", "launch-failure"),
-        unless=("ecc-uncorrectable", "nvlink-uncorrectable", "nccl-transport-cure"),
-    ),
-)
+_WORDS = ()
 _HARDWARE = frozenset({"hw", "link"})
 
 
@@ -58,20 +25,11 @@ def check_hardware(case: Case) -> Iterator[Finding]:
     bad = [(hit, row) for hit, row in rows if row.kind in _HARDWARE]
     if hits or bad:
         named = (*hits, *(hit for hit, _ in bad))
-        yield make_finding(case, FAULT, Status.FAIL, named, more=_xid_evidence(bad))
+        yield make_finding(case, "gpu-hardware-fault", Status.FAIL, named, more=_xid_evidence(bad))
     driver = [(hit, row) for hit, row in rows if "driver" in row.kind]
     if driver and not (hits or bad):
         named = tuple(hit for hit, _ in driver)
-        yield make_finding(case, DRIVER_FAULT, Status.FAIL, named, more=_xid_evidence(driver))
-
-
-DRIVER_FAULT = Outcome(
-    "CRS084",
-    "gpu-driver-fault",
-    "the driver or the GPU's firmware stopped answering",
-    "The kernel log holds an Xid of the driver or of its firmware (GSP).",
-    "reset the GPU or reboot; update the driver if it comes again",
-)
+        yield make_finding(case, "gpu-driver-fault", Status.FAIL, named, more=_xid_evidence(driver))
 
 
 def check_kernel_faults(case: Case) -> Iterator[Finding]:

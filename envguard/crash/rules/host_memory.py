@@ -22,93 +22,16 @@ if TYPE_CHECKING:
     from envguard.crash.case import Case
     from envguard.crash.log import Hit, Task
 
-LOAD = Outcome(
-    "CRS040",
-    "host-oom-load",
-    "host memory ran out while the model was loaded",
-    "The weights pass through host memory before they reach the GPU, in the type they are stored "
-    "or converted in.",
-    "load with low_cpu_mem_usage or onto the device, take a checkpoint that is stored in the type "
-    "you use, or give the machine more memory than the checkpoint's size",
-)
-PER_RANK = Outcome(
-    "CRS041",
-    "host-oom-per-rank-load",
-    "host memory ran out because every rank loads the whole model",
-    "The need is the same for each rank and the total goes with their number.",
-    "let the ranks load a part each: create HfDeepSpeedConfig before from_pretrained (zero.Init), "
-    "or low_cpu_mem_usage, or load on rank 0 only; more memory or GPUs does not cure it",
-)
-OPTIMIZER = Outcome(
-    "CRS042",
-    "host-oom-optimizer-offload",
-    "host memory ran out for the offloaded optimizer states",
-    "CPU offload keeps a 4-byte copy, 8 bytes of Adam states and 4 bytes of gradients of each "
-    "parameter in host memory, and pinned buffers are rounded up; the GPU is not what is full.",
-    "offload to NVMe, offload the optimizer only, shard over more GPUs without offload, or add "
-    "host memory; `envguard plan` says how much",
-    ("envguard", "plan"),
-)
-SAVE = Outcome(
-    "CRS043",
-    "host-oom-save",
-    "host memory ran out while a checkpoint was saved",
-    "Saving gathers or clones the state in host memory, on every rank or on rank 0, on top of what "
-    "training holds.",
-    "save sharded (SHARDED_STATE_DICT, no stage3_gather_16bit_weights_on_model_save), from rank 0 "
-    "only, or give the job more memory for the save",
-)
-RANK0 = Outcome(
-    "CRS044",
-    "host-oom-rank0-gather",
-    "one rank gathered the state of all and ran out of host memory",
-    "One process is far larger than its siblings: that is a gather on rank 0 (a save, or "
-    "evaluation results), not the even footprint of offload or of loading.",
-    "turn off stage3_gather_16bit_weights_on_model_save, save and evaluate less often or sharded; "
-    "or raise the limit",
-)
-RESUME = Outcome(
-    "CRS045",
-    "host-oom-resume",
-    "host memory ran out while a checkpoint was read back",
-    "Every local rank reads shards into host memory, in old releases all of them.",
-    "upgrade DeepSpeed (no elastic checkpoint loading), resume with fewer ranks per node, or map "
-    "the files instead of reading them",
-)
-GROWTH = Outcome(
-    "CRS046",
-    "host-oom-growth",
-    "host memory grows from step to step until it is full",
-    "The run fits at the start; what grows is a cache of pinned blocks, the data loader's workers, "
-    "or results that are kept.",
-    "run with num_workers=0 and again without pin_memory: what stops the growth is it; keep a "
-    "margin of 40 % over the use at start",
-)
-CONTAINER = Outcome(
-    "CRS047",
-    "container-memory-limit",
-    "the memory limit of the container or job was reached",
-    "The kernel killed it at the limit of its cgroup, not because the machine was full.",
-    "raise the limit (docker --memory, resources.limits.memory, Slurm --mem), if the machine has "
-    "the memory",
-)
-EXHAUSTED = Outcome(
-    "CRS052",
-    "host-memory-exhausted",
-    "the machine ran out of host memory",
-    "The kernel killed a process because the whole machine was full.",
-    "free or add host memory; `envguard run` shows which phase needs it",
-)
-REFUSED = Outcome(
-    "CRS054",
-    "host-allocation-refused",
-    "an allocation of host memory was refused at once",
-    "That is a limit (ulimit -v, overcommit) or an absurd size, not the memory killer: it would "
-    "leave -9 and no traceback.",
-    "look at `ulimit -a` and /proc/sys/vm/overcommit_memory, and at the size asked for",
-)
 _SMALLEST_SHAPE = 2**28  # processes below that are no ranks of a model
-BY_SHAPE_AND_PHASE = (LOAD, PER_RANK, OPTIMIZER, SAVE, RANK0, RESUME, GROWTH)
+BY_SHAPE_AND_PHASE = (
+    "host-oom-load",
+    "host-oom-per-rank-load",
+    "host-oom-optimizer-offload",
+    "host-oom-save",
+    "host-oom-rank0-gather",
+    "host-oom-resume",
+    "host-oom-growth",
+)
 
 KERNEL = (
     "kernel-oom-global",
@@ -163,7 +86,10 @@ def check_host_memory(case: Case) -> Iterator[Finding]:
     outcome, why = _outcome(case)
     limit = _limit_hits(case)
     if outcome is None and is_proven:
-        outcome, why = (CONTAINER if limit or hit_limit(case) else EXHAUSTED), ""
+        outcome, why = (
+            ("container-memory-limit" if limit or hit_limit(case) else "host-memory-exhausted"),
+            "",
+        )
     if outcome is None or (case.log.has(*RIVALS) and not is_proven):
         return
     if not is_proven and not _is_carried(case, outcome):
@@ -172,8 +98,8 @@ def check_host_memory(case: Case) -> Iterator[Finding]:
     more = (*_death_evidence(case), *measured, *_task_evidence(case), *_number_evidence(case))
     detail = _joined(why, is_proven=is_proven)
     yield make_finding(case, outcome, Status.FAIL, hits, more=more, detail=detail)
-    if (limit or hit_limit(case)) and outcome is not CONTAINER:
-        yield make_finding(case, CONTAINER, Status.WARN, limit, more=measured)
+    if (limit or hit_limit(case)) and outcome != "container-memory-limit":
+        yield make_finding(case, "container-memory-limit", Status.WARN, limit, more=measured)
 
 
 def _stated(case: Case) -> tuple[Hit, ...]:
@@ -202,7 +128,7 @@ def _limit_hits(case: Case) -> tuple[Hit, ...]:
     return hits
 
 
-def _is_carried(case: Case, outcome: Outcome) -> bool:
+def _is_carried(case: Case, outcome: str) -> bool:
     """Whether the phase carries the cause without the kernel's word.
 
     CUDA never kills, so what needs host memory in the phase is the suspect: weights in load,
@@ -213,64 +139,70 @@ def _is_carried(case: Case, outcome: Outcome) -> bool:
         return False
     if case.phase in {Phase.LOAD, Phase.SAVE, Phase.RESUME}:
         return True
-    if outcome is not OPTIMIZER:
+    if outcome != "host-oom-optimizer-offload":
         return False
     has_figures = case.log.has("host-figure-words", "ds-host-memory")
     is_training = case.phase is Phase.TRAIN and case.log.has("offload-words") and has_figures
     return case.phase is Phase.INIT or is_training
 
 
-def _outcome(case: Case) -> tuple[Outcome | None, str]:
+def _outcome(case: Case) -> tuple[str | None, str]:
     """What needed the memory, and what speaks for it beyond the phase."""
     shape = _shape(case)
     if shape == "one":
-        return RANK0, ""
+        return "host-oom-rank0-gather", ""
     match case.phase:
         case Phase.LOAD:
             return _loading(case, shape)
         case Phase.SAVE:
-            return SAVE, ""
+            return "host-oom-save", ""
         case Phase.RESUME:
-            return RESUME, ""
+            return "host-oom-resume", ""
         case Phase.INIT:
             return _initialising(case)
         case _:
             return _training(case)
 
 
-def _loading(case: Case, shape: str) -> tuple[Outcome, str]:
+def _loading(case: Case, shape: str) -> tuple[str, str]:
     if case.log.has(*_PER_RANK):
-        return PER_RANK, ""
+        return "host-oom-per-rank-load", ""
     if shape == "even":
-        return PER_RANK, "The processes are of equal size."
+        return "host-oom-per-rank-load", "The processes are of equal size."
     if case.ranks is not None and case.ranks > 1:
-        return PER_RANK, f"{case.ranks} ranks ran on this node."
-    return LOAD, ""
+        return "host-oom-per-rank-load", f"{case.ranks} ranks ran on this node."
+    return "host-oom-load", ""
 
 
-def _initialising(case: Case) -> tuple[Outcome | None, str]:
+def _initialising(case: Case) -> tuple[str | None, str]:
     begun, done = case.log.last("ds-before-optimizer"), case.log.last("ds-after-optimizer")
     if begun is not None and (done is None or done.order < begun.order):
-        return OPTIMIZER, (
+        return "host-oom-optimizer-offload", (
             "The log ends while the optimizer states were made; without offload they are made on "
             "the GPU, where a shortage raises an exception."
         )
     if case.log.has("offload-words"):
-        return OPTIMIZER, "The log speaks of offload."
+        return "host-oom-optimizer-offload", "The log speaks of offload."
     if case.log.has("deepspeed-words"):
-        return OPTIMIZER, "What takes host memory where DeepSpeed builds its engine is offload."
+        return (
+            "host-oom-optimizer-offload",
+            "What takes host memory where DeepSpeed builds its engine is offload.",
+        )
     return None, ""
 
 
-def _training(case: Case) -> tuple[Outcome | None, str]:
+def _training(case: Case) -> tuple[str | None, str]:
     if case.log.has("host-memory-grows-words"):
-        return GROWTH, ""
+        return "host-oom-growth", ""
     if case.log.has(*_PER_RANK) and case.phase is None:
-        return PER_RANK, ""
+        return "host-oom-per-rank-load", ""
     if case.log.has("offload-words"):
-        return OPTIMIZER, "The log speaks of offload."
+        return "host-oom-optimizer-offload", "The log speaks of offload."
     if case.log.has("deepspeed-words") and case.log.has(*STATED):
-        return OPTIMIZER, "What fills host memory under DeepSpeed while it trains is offload."
+        return (
+            "host-oom-optimizer-offload",
+            "What fills host memory under DeepSpeed while it trains is offload.",
+        )
     return None, ""
 
 
@@ -331,6 +263,8 @@ def check_refused_allocation(case: Case) -> Iterator[Finding]:
     if not hits or case.signal == SIGKILL or case.log.has("memlock-words"):
         return
     if case.phase is Phase.INIT and case.log.has("offload-words"):
-        yield make_finding(case, OPTIMIZER, Status.FAIL, (*hits, *case.hits("offload-words")))
+        yield make_finding(
+            case, "host-oom-optimizer-offload", Status.FAIL, (*hits, *case.hits("offload-words"))
+        )
         return
-    yield make_finding(case, REFUSED, Status.FAIL, hits)
+    yield make_finding(case, "host-allocation-refused", Status.FAIL, hits)

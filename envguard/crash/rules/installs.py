@@ -22,90 +22,6 @@ if TYPE_CHECKING:
     from envguard.crash.case import Case
     from envguard.crash.log import Hit
 
-CPU_INSTALLED = Outcome(
-    "CRS107",
-    "cpu-wheel-selected",
-    "a CPU build of torch was put where a CUDA build is wanted",
-    "The installer satisfied the version and not the build: on its index, or for its constraints, "
-    "there is a CPU build only.",
-    "take a CUDA build of the very version that is demanded, from its index and with its label, "
-    "and name that index in every later call too; clear PIP_EXTRA_INDEX_URL where it names another",
-    ("envguard", "lock", "torch"),
-)
-CONDA_CPU = Outcome(
-    "CRS107",
-    "cpu-wheel-selected",
-    "conda's plan holds a CPU build of torch",
-    "There is no build of that release for the CUDA that was asked for, so the solver takes the "
-    "CPU build, and the CUDA toolkit as a package on its own.",
-    "name a CUDA that this release was built for, and forbid the way out: pytorch=*=*cuda*",
-)
-GUESSED = Outcome(
-    "CRS016",
-    "resolver-auto-backend",
-    "an installer did not recognise the driver and took {label}, which does not serve this GPU",
-    "The choice is a default, not what the driver says.",
-    "name the backend by hand: `envguard lock torch` tells which one serves driver and GPU",
-    ("envguard", "lock", "torch"),
-)
-KEPT = Outcome(
-    "CRS017",
-    "already-satisfied-other-tag",
-    "pip kept the torch that was there, of another build than asked for",
-    "To pip 2.6.0 and 2.6.0+cu126 satisfy the same requirement: another index changes nothing.",
-    "uninstall torch and its companions first, or name the label: torch==VERSION+cuNNN",
-    ("python", "-m", "pip", "uninstall", "torch", "torchvision", "torchaudio"),
-)
-OTHER_PYTHON = Outcome(
-    "CRS108",
-    "wrong-interpreter-inspected",
-    "packages were installed by the pip of another Python than the one that runs",
-    "A compiled module is for one Python: what pip of another one puts into the folder cannot be "
-    "imported, or lies where this interpreter does not look.",
-    "install with the interpreter that runs the program: PATH/TO/python -m pip install ...",
-)
-OTHER_TAG = Outcome(
-    "CRS108",
-    "wheel-for-other-python",
-    "the wheel {wheel} is not for this Python or platform",
-    "The tags in its name are none of those of the pip that was called.",
-    "take the wheel of this Python's tag, or call the pip of the Python that it is for",
-)
-NO_PYTHON = Outcome(
-    "CRS136",
-    "no-wheel-for-python",
-    "torch {version} has no wheel for Python {python}",
-    "The index was asked and holds the release, for other Pythons only.",
-    "make the environment with a Python that the release has wheels for, or take a release that "
-    "has them for this one: `envguard lock torch`",
-    ("envguard", "lock", "torch"),
-)
-UNLABELLED = Outcome(
-    "CRS018",
-    "resolver-local-version",
-    "torch {version} without a label is not what this index holds for this platform",
-    "On the index of a CUDA build the release carries that build's label; the bare version there "
-    "is a wheel for another platform.",
-    "ask for the version with its label (torch=={version}+{label}), and lock anew",
-)
-NO_SUCH_INDEX = Outcome(
-    "CRS107",
-    "cpu-wheel-selected",
-    "there is no PyTorch index {label}, so the CPU build was taken from another one",
-    "An extra index that does not exist is passed over without a word, and the default index of "
-    "this platform holds a CPU build.",
-    "name an index that exists and that the driver serves, as the only one: `envguard lock torch` "
-    "tells which",
-    ("envguard", "lock", "torch"),
-)
-FOR_BOARD = Outcome(
-    "CRS109",
-    "jetson-needs-l4t-build",
-    "pip's torch on a Jetson does not use its GPU",
-    "The usual indexes hold builds for ARM servers and CPU builds; NVIDIA builds torch for the "
-    "board, for each JetPack release and its Python.",
-    "install NVIDIA's wheel for this JetPack release, under the Python that it is for",
-)
 # Other findings that say how the CPU build came about.
 _EXPLAINED = ("no-such-local-version", "uv-auto-cpu", "uv-auto-words", "uv-driver-parse")
 _COMPLAINTS = ("not-available-words", "cpu-build-words")
@@ -122,9 +38,9 @@ def check_cpu_build_installed(case: Case) -> Iterator[Finding]:
     if not wanted:
         return
     if conda:
-        yield make_finding(case, CONDA_CPU, Status.FAIL, (*conda, *wanted))
+        yield make_finding(case, "cpu-wheel-selected.conda-cpu", Status.FAIL, (*conda, *wanted))
     elif found is not None and not _is_kept(case):
-        yield make_finding(case, CPU_INSTALLED, Status.FAIL, (found, *wanted))
+        yield make_finding(case, "cpu-wheel-selected.cpu-installed", Status.FAIL, (found, *wanted))
 
 
 def _cpu_build(case: Case) -> Hit | None:
@@ -175,7 +91,7 @@ def check_kept_torch(case: Case) -> Iterator[Finding]:
     asked = case.hits("index-words", "asks-for-cuda")
     kept = _kept(case)
     if asked and kept is not None:
-        yield make_finding(case, KEPT, Status.FAIL, (kept, *asked))
+        yield make_finding(case, "already-satisfied-other-tag", Status.FAIL, (kept, *asked))
 
 
 def _is_kept(case: Case) -> bool:
@@ -203,7 +119,7 @@ def check_guessed_backend(case: Case) -> Iterator[Finding]:
         backend = Backend.parse(hit.groups["label"].lower())
         if _serves(case, backend) is False:
             also = case.hits("gpu-detected-words")
-            yield make_finding(case, GUESSED, Status.FAIL, (hit, *also))
+            yield make_finding(case, "resolver-auto-backend.guessed", Status.FAIL, (hit, *also))
             return
 
 
@@ -238,12 +154,14 @@ def check_other_interpreter(case: Case) -> Iterator[Finding]:
     """Packages of one Python in the way of another: by numpy's words, pip's target, or paths."""
     wheel = case.hits("wheel-not-for-python")
     if wheel:
-        yield make_finding(case, OTHER_TAG, Status.FAIL, wheel)
+        yield make_finding(case, "wheel-for-other-python", Status.FAIL, wheel)
     missing = case.hits("compiled-part-missing", "no-module-torch")
     certain = case.hits("compiled-for-other-python")
     shown = (*case.hits("pip-target"), *_two_pythons(case)) if missing else ()
     if certain or shown:
-        yield make_finding(case, OTHER_PYTHON, Status.FAIL, (*certain, *shown, *missing))
+        yield make_finding(
+            case, "wrong-interpreter-inspected", Status.FAIL, (*certain, *shown, *missing)
+        )
 
 
 def _two_pythons(case: Case) -> tuple[Hit, ...]:
@@ -273,10 +191,10 @@ def check_unserved_requests(case: Case) -> Iterator[Finding]:
         if version is None or python is None or _has_wheel(case, version, python):
             continue
         groups = {**hit.groups, "version": str(version), "python": python}
-        yield make_finding(case, NO_PYTHON, Status.FAIL, (replace(hit, groups=groups),))
+        yield make_finding(case, "no-wheel-for-python", Status.FAIL, (replace(hit, groups=groups),))
         return
     for hit in case.log.all("torch-unlabelled"):
-        yield make_finding(case, UNLABELLED, Status.FAIL, (hit,))
+        yield make_finding(case, "resolver-local-version", Status.FAIL, (hit,))
         return
 
 
@@ -321,7 +239,9 @@ def check_index_exists(case: Case) -> Iterator[Finding]:
         unknown = [label for label in labels if label.startswith("cu") and label not in known]
         if unknown:
             named = replace(hit, groups={**hit.groups, "label": unknown[0]})
-            yield make_finding(case, NO_SUCH_INDEX, Status.FAIL, (named, *complaints))
+            yield make_finding(
+                case, "cpu-wheel-selected.no-such-index", Status.FAIL, (named, *complaints)
+            )
             return
 
 
@@ -330,4 +250,6 @@ def check_torch_for_board(case: Case) -> Iterator[Finding]:
     installed = case.hits("pip-installs-torch")
     blind = case.hits(*_COMPLAINTS, "answer-false")
     if installed and blind and is_board(case):
-        yield make_finding(case, FOR_BOARD, Status.FAIL, (*installed, *blind))
+        yield make_finding(
+            case, "jetson-needs-l4t-build.for-board", Status.FAIL, (*installed, *blind)
+        )

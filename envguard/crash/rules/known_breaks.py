@@ -29,7 +29,7 @@ def check_known_breaks(case: Case) -> Iterator[Finding]:
             yield _finding(case, row)
 
 
-def suspect_breaks(case: Case) -> Iterator[Suspicion]:
+def suspect_breaks(case: Case) -> Iterator[Suspect]:
     """Breaks whose words are in the log, where versions that would settle it are not known."""
     for row, is_proved in _shown_breaks(case):
         if is_proved:
@@ -37,8 +37,8 @@ def suspect_breaks(case: Case) -> Iterator[Suspicion]:
         found = _finding(case, row)
         names = ", ".join(name for name in row.when if name not in condition_values(case.facts))
         cure = found.remedy.text if found.remedy else "take other versions"
-        yield Suspicion(
-            Outcome(found.code, row.cause, found.title, row.text, cure),
+        yield Suspect(
+            str(found.code, row.cause, found.title, row.text, cure),
             "the log shows its words",
             f"not known here: the version of {names}",
             f"compare the versions; if they are those of the break, {cure}",

@@ -16,21 +16,6 @@ if TYPE_CHECKING:
     from envguard.crash.log import Hit
     from envguard.matrix.signal_rows import NativeBug
 
-RELEASE = Outcome(
-    "CRS130",
-    "torch-release-bug",
-    "a bug of this torch release crashes the process",
-    "The table of known bugs has a row that fits.",
-    "upgrade torch",
-)
-VENDOR = Outcome(
-    "CRS131",
-    "vendor-lib-bug",
-    "a bug of a vendor's library crashes the process",
-    "The table of known bugs has a row that fits.",
-    "upgrade the library",
-)
-
 
 def check_known_bugs(case: Case) -> Iterator[Finding]:
     """Every row whose signal, words, GPU and versions all are those of the crash."""
@@ -69,7 +54,11 @@ def fits(bug: NativeBug, case: Case) -> bool | None:
 
 def bug_finding(bug: NativeBug, case: Case, hits: tuple[Hit, ...], status: Status) -> Finding:
     """The finding of a row, with its own words."""
-    outcome = VENDOR if bug.cause == VENDOR.cause else RELEASE
+    outcome = (
+        "vendor-lib-bug.vendor"
+        if bug.cause == "vendor-lib-bug.vendor".cause
+        else "torch-release-bug"
+    )
     versions = condition_values(case.facts)
     stated = tuple(
         Evidence(name, str(versions[name]), "the subject") for name in bug.when if name in versions

@@ -13,94 +13,7 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
 
-HANGUP = Outcome(
-    "CRS073",
-    "sighup-terminal-closed",
-    "the terminal or ssh session was closed",
-    "The launcher got SIGHUP and stopped its ranks.",
-    "start it under tmux, screen, nohup or the batch system",
-)
-SUPERVISOR = Outcome(
-    "CRS072",
-    "sigterm-from-supervisor",
-    "something outside asked the launcher to stop",
-    "The launcher got SIGTERM: a scheduler, a container's stop, or a person; ranks that end with "
-    "-15 follow it.",
-    "ask the batch system or the container runtime for the reason (sacct, kubectl describe pod); "
-    "where several programs were started together, read the log of the one that ended first",
-)
-INTERRUPTED = Outcome(
-    "CRS075",
-    "interrupted",
-    "it was interrupted (Ctrl-C or SIGINT)",
-    "Nothing failed.",
-    "",
-)
-_WORDS = (
-    WordRule(
-        Outcome(
-            "CRS070",
-            "scheduler-time-limit",
-            "the batch system's time limit was reached",
-            "That is no failure of the program and not about memory.",
-            "ask for more time, or save more often and resume",
-        ),
-        ("slurm-time", "time-limit-words"),
-    ),
-    WordRule(
-        Outcome(
-            "CRS071",
-            "scheduler-preemption",
-            "the batch system took the nodes back",
-            "The job was preempted.",
-            "requeue it, and resume from the last checkpoint",
-        ),
-        ("slurm-preempt", "preempt-words"),
-    ),
-    WordRule(
-        Outcome(
-            "CRS076",
-            "node-failure",
-            "a node was lost",
-            "The batch system lost a node; that can itself follow from host memory running out.",
-            "look at that node's log",
-        ),
-        ("slurm-node",),
-    ),
-    WordRule(
-        Outcome(
-            "CRS072",
-            "sigterm-from-supervisor",
-            "the job was cancelled",
-            "Someone or something cancelled it with a signal.",
-            "sacct -o State,ExitCode says by whom",
-        ),
-        ("slurm-signal",),
-    ),
-    WordRule(
-        Outcome(
-            "CRS053",
-            "userspace-oom-daemon",
-            "a memory daemon of the system killed it",
-            "systemd-oomd or earlyoom ends processes before the kernel does; the kernel's log then "
-            "holds no word of it.",
-            "give the job memory, or take it out of the daemon's reach "
-            "(ManagedOOMMemoryPressure=auto)",
-        ),
-        ("oomd-pressure", "earlyoom-kill"),
-    ),
-    WordRule(
-        Outcome(
-            "CRS056",
-            "node-memory-eviction",
-            "the node was short of memory and evicted the pod",
-            "It is the node's memory, not the container's limit.",
-            "set requests.memory to what the job needs, so that it is not placed on a full node",
-        ),
-        ("k8s-evicted",),
-        unless=("k8s-evicted-disk", "k8s-evicted-shm"),
-    ),
-)
+_WORDS = ()
 
 
 def check_launcher_words(case: Case) -> Iterator[Finding]:
@@ -118,8 +31,12 @@ def check_asked_to_stop(case: Case) -> Iterator[Finding]:
         number = case.signal
     if number is None and case.log.has("keyboard-interrupt"):
         hit, number = case.log.first("keyboard-interrupt"), SIGINT
-    outcome = {SIGHUP: HANGUP, SIGINT: INTERRUPTED, SIGTERM: SUPERVISOR}.get(number or 0)
-    if outcome is None or (outcome is INTERRUPTED and _died_otherwise(case)):
+    outcome = {
+        SIGHUP: "sighup-terminal-closed",
+        SIGINT: "interrupted",
+        SIGTERM: "sigterm-from-supervisor",
+    }.get(number or 0)
+    if outcome is None or (outcome == "interrupted" and _died_otherwise(case)):
         return
     hits = (hit,) if hit is not None else ()
     yield make_finding(case, outcome, Status.FAIL, hits)
@@ -137,14 +54,4 @@ def check_forced_kill(case: Case) -> Iterator[Finding]:
     death = case.death
     if death is not None and death.pid is not None and death.pid != hit.number("pid"):
         return
-    yield make_finding(case, FORCED, Status.FAIL, (hit,))
-
-
-FORCED = Outcome(
-    "CRS074",
-    "launcher-sigkill-after-sigterm",
-    "the launcher killed a rank that did not stop when asked to",
-    "This -9 is torchrun's, not the memory killer's: another rank failed first, or the launcher "
-    "was asked to stop.",
-    "look for what failed before it",
-)
+    yield make_finding(case, "launcher-sigkill-after-sigterm", Status.FAIL, (hit,))

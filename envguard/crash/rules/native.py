@@ -16,35 +16,6 @@ if TYPE_CHECKING:
     from envguard.crash.case import Case
     from envguard.crash.log import Hit
 
-LIBCUDA = Outcome(
-    "CRS055",
-    "libcuda-crash",
-    "the process crashed inside the driver's library",
-    "The place of the crash is the user-mode driver; torch only calls it. A second libcuda, or one "
-    "that does not belong to the kernel module, does this.",
-    "reinstall the driver (library and kernel module of one version), look for a second libcuda "
-    "(compat packages, containers), and run "
-    "`envguard check`",
-    ("envguard", "check"),
-)
-SHADOWED = Outcome(
-    "CRS025",
-    "ld-library-path-shadow",
-    "libraries on LD_LIBRARY_PATH stand before the ones that torch brought",
-    "LD_LIBRARY_PATH is searched before the wheel's own folders; mixed CUDA or cuDNN libraries "
-    "crash in their first call.",
-    "unset LD_LIBRARY_PATH, or take the folders of CUDA and cuDNN out of it",
-    ("env", "-u", "LD_LIBRARY_PATH", "python", "-c", "import torch"),
-)
-OTHER_TORCH = Outcome(
-    "CRS025",
-    "ld-library-path-shadow",
-    "torch's libraries are loaded from a folder outside its installation",
-    "Python's torch takes its own libraries from site-packages/torch/lib; a libtorch for C++ "
-    "stands before them on the library path.",
-    "take that folder out of LD_LIBRARY_PATH (and out of .bashrc or the module that sets it)",
-    ("env", "-u", "LD_LIBRARY_PATH", "python", "-c", "import torch"),
-)
 _OF_CUDA = re.compile(r"cuda|cudnn|tensorrt", re.IGNORECASE)
 
 _STANDSTILL = (
@@ -115,14 +86,19 @@ def check_libcuda_crash(case: Case) -> Iterator[Finding]:
     found = crash_library(case)
     if found is not None and _OF_DRIVER.match(found[1]):
         more = (Evidence("library", found[1], found[0].place),)
-        yield make_finding(case, LIBCUDA, Status.FAIL, (found[0],), more=more)
+        yield make_finding(case, "libcuda-crash", Status.FAIL, (found[0],), more=more)
 
 
 def check_shadowed_libraries(case: Case) -> Iterator[Finding]:
     """A crash in cuDNN with CUDA folders on LD_LIBRARY_PATH, or one that its absence cured."""
     cured = case.hits("ld-path-cure")
     if cured:
-        yield make_finding(case, SHADOWED, Status.FAIL, (*cured, *case.hits("shell-death")))
+        yield make_finding(
+            case,
+            "ld-library-path-shadow.shadowed",
+            Status.FAIL,
+            (*cured, *case.hits("shell-death")),
+        )
         return
     if case.signal not in {SIGSEGV, SIGABRT} or not case.log.has("convolution-words"):
         return
@@ -130,7 +106,7 @@ def check_shadowed_libraries(case: Case) -> Iterator[Finding]:
     if path and _OF_CUDA.search(path):
         more = (Evidence("LD_LIBRARY_PATH", path, "the subject"),)
         hits = case.hits("convolution-words", "shell-death", "ld-path-words")
-        yield make_finding(case, SHADOWED, Status.FAIL, hits, more=more)
+        yield make_finding(case, "ld-library-path-shadow.shadowed", Status.FAIL, hits, more=more)
 
 
 def _stated_path(case: Case) -> str:
@@ -147,7 +123,9 @@ def check_foreign_torch(case: Case) -> Iterator[Finding]:
         folder, _, name = path.replace("\\", "/").rpartition("/")
         if name == "libtorch_python.so" and folder and not folder.endswith("/torch/lib"):
             more = (Evidence("library", path, hit.place),)
-            yield make_finding(case, OTHER_TORCH, Status.FAIL, (hit,), more=more)
+            yield make_finding(
+                case, "ld-library-path-shadow.other-torch", Status.FAIL, (hit,), more=more
+            )
             return
 
 
@@ -158,4 +136,6 @@ def check_transport(case: Case) -> Iterator[Finding]:
     """
     hits = case.hits("nccl-transport-cure")
     if hits and (case.signal is not None or case.log.has(*_STANDSTILL)):
-        yield make_finding(case, TRANSPORT, Status.FAIL, (*hits, *case.hits("nccl-frame")))
+        yield make_finding(
+            case, "nccl-intra-node-transport", Status.FAIL, (*hits, *case.hits("nccl-frame"))
+        )

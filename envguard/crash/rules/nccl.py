@@ -13,46 +13,7 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
 
-WATCHDOG = Outcome(
-    "CRS080",
-    "nccl-watchdog-abort",
-    "a rank did not arrive at a collective and the NCCL watchdog ended the run",
-    "It died, it is slow, or it took another branch of the program; the ranks that wait abort "
-    "(-6).",
-    "find the missing rank: TORCH_FR_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, or py-spy "
-    "dump on the rank that runs; raise the timeout only for slow saves",
-)
-TRANSPORT = Outcome(
-    "CRS081",
-    "nccl-intra-node-transport",
-    "NCCL's transport between the GPUs of this node",
-    "Peer-to-peer over PCIe with ACS or an IOMMU, or shared memory, makes it hang or crash.",
-    "run once with NCCL_P2P_DISABLE=1, then with NCCL_SHM_DISABLE=1 instead, and nothing else "
-    "changed",
-    ("env", "NCCL_P2P_DISABLE=1"),
-)
-_WORDS = (
-    WordRule(
-        Outcome(
-            "CRS082",
-            "nccl-versions-differ",
-            "the nodes have different NCCL versions",
-            "All ranks have to load one NCCL.",
-            "install the same environment on all nodes",
-        ),
-        ("nccl-version-mix",),
-    ),
-    WordRule(
-        Outcome(
-            "CRS083",
-            "nccl-no-interface",
-            "NCCL finds no network interface",
-            "NCCL_SOCKET_IFNAME names none that exists here.",
-            "unset or correct NCCL_SOCKET_IFNAME",
-        ),
-        ("nccl-no-socket",),
-    ),
-)
+_WORDS = ()
 
 
 def check_nccl_words(case: Case) -> Iterator[Finding]:
@@ -68,4 +29,4 @@ def check_watchdog(case: Case) -> Iterator[Finding]:
     why = ""
     if case.phase is Phase.SAVE:
         why = "The ranks waited for a save: rank 0 takes longer to write than the timeout."
-    yield make_finding(case, WATCHDOG, Status.FAIL, hits, detail=why)
+    yield make_finding(case, "nccl-watchdog-abort", Status.FAIL, hits, detail=why)

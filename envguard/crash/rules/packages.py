@@ -15,90 +15,9 @@ if TYPE_CHECKING:
     from envguard.crash.log import Hit
 
 _REFUSED = "requirement-not-met"
-_WORDS = (
-    WordRule(
-        Outcome(
-            "CRS158",
-            _REFUSED,
-            "a package refuses the version of another one: it needs {need}, there is {have}",
-            "It compares the versions when it is imported.",
-            "install {need}, or the release of the package in the traceback that goes with {have}",
-        ),
-        ("requirement-words", "requirement-incompatible"),
-    ),
-    WordRule(
-        Outcome(
-            "CRS158",
-            _REFUSED,
-            "the Trainer of transformers finds no accelerate, or one that is too old",
-            "It compares the version when the arguments are made.",
-            "upgrade accelerate, and start Python (or the notebook's kernel) again",
-            ("python", "-m", "pip", "install", "-U", "accelerate"),
-        ),
-        ("requirement-trainer",),
-    ),
-    WordRule(
-        Outcome(
-            "CRS158",
-            _REFUSED,
-            "a package that was asked for is not installed",
-            "It is optional, and what was asked for needs it. An import that fails counts as not "
-            "installed too.",
-            "install it into this environment, or ask for something else "
-            '(attn_implementation="sdpa" in place of flash_attention_2)',
-        ),
-        ("requirement-missing",),
-    ),
-    WordRule(
-        Outcome(
-            "CRS161",
-            "arch-missing-old-gpu",
-            "the GPU is too old for what was asked for",
-            "FlashAttention 2 and bf16 need compute capability 8.0 (Ampere) or above.",
-            'ask for another attention (attn_implementation="sdpa" or "eager") and for float16',
-        ),
-        ("gpu-feature-words",),
-        is_survivable=True,
-    ),
-    WordRule(
-        Outcome(
-            "CRS037",
-            "numpy-interface-mismatch",
-            "a package does not work with this numpy",
-            "It was written or compiled for numpy 1.",
-            "upgrade the package in the traceback, or install numpy below 2",
-        ),
-        ("numpy-2-removed",),
-        unless=("numpy-alias", "numpy-abi", "numpy-bufsize"),
-    ),
-    WordRule(
-        Outcome(
-            "CRS037",
-            "numpy-interface-mismatch",
-            "a file was written with numpy 2 and is read with numpy 1",
-            "numpy 2 calls its inner module numpy._core, and pickles name it.",
-            "install numpy 2 here too, or write the file with numpy 1",
-        ),
-        ("numpy-pickled",),
-    ),
-)
+_WORDS = ()
 _OF_TRANSFORMERS = frozenset({"transformers", "accelerate", "peft", "trl"})
 _DIFFER = "package-versions-differ"
-_LACKS = Outcome(
-    "CRS159",
-    _DIFFER,
-    "{importer} and {owner} do not go together: {owner} has no {name}",
-    "{importer} imports {name} from {module}: it was written for another release of {owner}, a "
-    "newer or an older one.",
-    "upgrade {importer} first; else install the release of {owner} that it requires",
-)
-_LACKS_TRANSFORMERS = Outcome(
-    "CRS159",
-    "transformers-regression",
-    _LACKS.title,
-    _LACKS.detail,
-    _LACKS.remedy,
-)
 _NEAR = 6
 
 
@@ -121,7 +40,9 @@ def check_missing_names(case: Case) -> Iterator[Finding]:
         if importer in {"", owner} or owner in {"torch", "numpy"} or hit.order in taken:
             continue
         stack = {owner, importer}
-        outcome = _LACKS_TRANSFORMERS if stack & _OF_TRANSFORMERS else _LACKS
+        outcome = (
+            "transformers-regression" if stack & _OF_TRANSFORMERS else "package-versions-differ"
+        )
         groups = {**hit.groups, "owner": owner, "importer": importer}
         yield make_finding(case, outcome, Status.FAIL, (replace(hit, groups=groups),))
         return

@@ -13,47 +13,7 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
 
-DISK = Outcome(
-    "CRS088",
-    "disk-full",
-    "the disk or the quota is full",
-    "A checkpoint could not be written.",
-    "look at `df -h`, `df -i` and the quota of that path; remove old checkpoints "
-    "(save_total_limit)",
-    ("df", "-h"),
-)
-LAYOUT = Outcome(
-    "CRS077",
-    "zero-layout-changed",
-    "the checkpoint was written by another number of ranks or ZeRO layout",
-    "ZeRO's optimizer shards are bound to the number of ranks and the stage.",
-    "resume with the same number of ranks and the same stage, convert it to a universal checkpoint "
-    "(ds_to_universal), or take the weights only (zero_to_fp32.py) and start the optimizer anew",
-)
-_WORDS = (
-    WordRule(LAYOUT, ("zero-world-size",)),
-    WordRule(LAYOUT, ("zero-shard-missing",), needs=("layout-words",), unless=("zero-world-size",)),
-    WordRule(
-        Outcome(
-            "CRS097",
-            "process-limit",
-            "no more threads or processes may be made",
-            "A limit of processes (ulimit -u, pids.max) is reached; memory is not the matter.",
-            "raise `ulimit -u` or the container's pids limit, or start fewer workers",
-        ),
-        ("thread-create-fail",),
-    ),
-    WordRule(
-        Outcome(
-            "CRS098",
-            "open-files-limit",
-            "the limit of open files is reached",
-            "Data loader workers hand tensors over as open files.",
-            "raise `ulimit -n`, or torch.multiprocessing.set_sharing_strategy('file_system')",
-        ),
-        ("too-many-files",),
-    ),
-)
+_WORDS = ()
 
 
 def check_program_words(case: Case) -> Iterator[Finding]:
@@ -67,20 +27,11 @@ def check_disk(case: Case) -> Iterator[Finding]:
     full = [] if case.log.has("shm-torch-file", "nccl-shm", "nccl-shm-old") else full
     hits = (*full[:1], *case.hits("edquot", "torch-save-disk-full", "k8s-evicted-disk"))
     if hits:
-        yield make_finding(case, DISK, Status.FAIL, hits)
+        yield make_finding(case, "disk-full", Status.FAIL, hits)
 
 
 def check_numerics(case: Case) -> Iterator[Finding]:
     """Loss that is no number: a warning, because the run does not die of it."""
     hits = case.hits("loss-nan")
     if hits:
-        yield make_finding(case, NUMERICS, Status.WARN, hits)
-
-
-NUMERICS = Outcome(
-    "CRS089",
-    "loss-not-finite",
-    "the loss is not a number any more",
-    "That is numerics, not memory: overflow in fp16, the learning rate, or the data.",
-    "train in bf16, lower the learning rate, look at the batch before",
-)
+        yield make_finding(case, "loss-not-finite", Status.WARN, hits)

@@ -18,32 +18,6 @@ if TYPE_CHECKING:
 
 SHM_FOLDER = "/dev/shm"  # noqa: S108 - looked for in texts, nothing is written there
 
-SHM = Outcome(
-    "CRS049",
-    "shm-too-small",
-    "the shared memory in /dev/shm is too small",
-    "NCCL and data loader workers keep shared memory there; a container gives it 64 MB unless told "
-    "otherwise, and writing past it is a bus error.",
-    "start the container with --shm-size=8g or --ipc=host (Kubernetes: an emptyDir of medium "
-    "Memory at /dev/shm)",
-)
-STORAGE = Outcome(
-    "CRS051",
-    "sigbus-from-mmap-storage",
-    "the storage behind a memory-mapped file failed",
-    "A mapped page that cannot be read is a bus error: a file that was cut, a full or lost network "
-    "file system.",
-    "read the data files end to end from the same place, and look at the mount and the kernel log",
-)
-LEAK = Outcome(
-    "CRS050",
-    "shm-leak",
-    "files that were left in /dev/shm fill it, or the memory limit",
-    "Shared memory outlives the processes that made it, and it counts against the container's "
-    "memory limit.",
-    "look at what lies in /dev/shm when nothing runs, and remove it; then end workers properly",
-    ("ls", "-l", SHM_FOLDER),
-)
 SMALL = 2**30
 LARGE = 8 * 2**30
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -84,7 +58,7 @@ def check_shared_memory_leak(case: Case) -> Iterator[Finding]:
             more = (
                 Evidence("shared memory of the victim", f"{shared / 2**20:.1f} GiB", hit.place),
             )
-            yield make_finding(case, LEAK, Status.FAIL, (hit,), more=more)
+            yield make_finding(case, "shm-leak", Status.FAIL, (hit,), more=more)
             return
     seen, guessed = case.hits("shm-left-words"), case.hits("shm-leaked")
     if not seen and not guessed:
@@ -97,7 +71,7 @@ def check_shared_memory_leak(case: Case) -> Iterator[Finding]:
     size = shm_size(case)[0]
     enough = (size or LARGE) >= SMALL if seen else (size or 0) > LARGE
     status = Status.FAIL if full and enough else Status.WARN
-    yield make_finding(case, LEAK, status, (*seen, *guessed))
+    yield make_finding(case, "shm-leak", status, (*seen, *guessed))
 
 
 def check_shared_memory(case: Case) -> Iterator[Finding]:
@@ -105,7 +79,7 @@ def check_shared_memory(case: Case) -> Iterator[Finding]:
     said = case.hits("nccl-shm", "nccl-shm-old", "shm-torch-file", "k8s-evicted-shm")
     full = [hit for hit in case.log.all("enospc") if SHM_FOLDER in hit.text]
     if said or full:
-        yield make_finding(case, SHM, Status.FAIL, (*said, *full[:1]))
+        yield make_finding(case, "shm-too-small", Status.FAIL, (*said, *full[:1]))
         return
     worker = _worker_hits(case)
     if (case.signal != SIGBUS and not worker) or storage_hits(case):
@@ -117,15 +91,17 @@ def check_shared_memory(case: Case) -> Iterator[Finding]:
         return  # it is large: suspects speak of it
     more = () if size is None else (Evidence(SHM_FOLDER, f"{size / 2**20:.0f} MiB", "log"),)
     if size is not None and size <= SMALL:
-        yield make_finding(case, SHM, Status.FAIL, hits, more=more)
+        yield make_finding(case, "shm-too-small", Status.FAIL, hits, more=more)
     elif case.log.has("nccl-frame"):
         why = "NCCL stands in the stack: its shared-memory transport maps files there."
-        yield make_finding(case, SHM, Status.FAIL, hits, more=more, detail=why)
+        yield make_finding(case, "shm-too-small", Status.FAIL, hits, more=more, detail=why)
     elif worker and case.log.has("container-words"):
-        yield make_finding(case, SHM, Status.FAIL, (*hits, *case.hits("container-words")))
+        yield make_finding(
+            case, "shm-too-small", Status.FAIL, (*hits, *case.hits("container-words"))
+        )
     elif case.phase is Phase.INIT and (case.ranks or 1) > 1 and not worker:
         why = "The ranks were being joined, which is when NCCL creates its files there."
-        yield make_finding(case, SHM, Status.FAIL, hits, detail=why)
+        yield make_finding(case, "shm-too-small", Status.FAIL, hits, detail=why)
 
 
 def _worker_hits(case: Case) -> tuple[Hit, ...]:
@@ -138,7 +114,7 @@ def check_mapped_storage(case: Case) -> Iterator[Finding]:
     """A bus error while mapped files were read, with the storage or the stack to show for it."""
     hits = storage_hits(case)
     if hits:
-        yield make_finding(case, STORAGE, Status.FAIL, hits)
+        yield make_finding(case, "sigbus-from-mmap-storage", Status.FAIL, hits)
 
 
 def storage_hits(case: Case) -> tuple[Hit, ...]:
@@ -160,20 +136,9 @@ def storage_hits(case: Case) -> tuple[Hit, ...]:
     return case.hits("io-error-words")
 
 
-REMOVED = Outcome(
-    "CRS132",
-    "shm-removed-by-logind",
-    "shared memory was removed while the processes still used it",
-    "systemd-logind removes all shared memory of a user when the last login session ends "
-    "(RemoveIPC=yes); ranks that an ssh session started run on and lose /dev/shm/torch_*.",
-    "`loginctl enable-linger USER`, or RemoveIPC=no in logind.conf; no size of /dev/shm helps",
-    ("loginctl", "enable-linger"),
-)
-
-
 def check_removed_shared_memory(case: Case) -> Iterator[Finding]:
     """Shared memory that is gone, in a log that speaks of sessions that ended."""
     hits = case.hits("shm-vanished")
     ended = case.hits("logind-words")
     if hits and ended:
-        yield make_finding(case, REMOVED, Status.FAIL, (*hits, *ended))
+        yield make_finding(case, "shm-removed-by-logind", Status.FAIL, (*hits, *ended))

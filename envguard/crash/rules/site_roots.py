@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     from envguard.crash.case import Case
     from envguard.crash.log import Hit
 
-_OUTCOME = Outcome(
-    "CRS156",
-    "shadowed-install",
-    "torch comes from {torch_root}, and {package} from {root}",
-    "Two installations are mixed: {package} was installed beside another torch than the one that "
-    "is imported.",
-    "{cure}",
-)
 _NO_USER_SITE = (
     "run with PYTHONNOUSERSITE=1, or uninstall torch from the user's own site-packages (pip "
     "uninstall torch outside the environment)"
@@ -103,7 +95,7 @@ def check_torch_file(case: Case) -> Iterator[Finding]:
         "cure": _NO_USER_SITE,
     }
     hits = (replace(printed, groups=groups), prompt, *failures[:1])
-    yield make_finding(case, _OUTCOME, Status.FAIL, hits)
+    yield make_finding(case, "shadowed-install", Status.FAIL, hits)
 
 
 def _is_before(frame: Hit, failures: tuple[Hit, ...]) -> bool:
@@ -124,7 +116,7 @@ def _finding(
     groups = {"root": root, "torch_root": torch_root, "package": package, "cure": cure}
     return make_finding(
         case,
-        _OUTCOME,
+        "shadowed-install",
         Status.FAIL,
         (replace(frame, groups=groups), of_torch, *failures[:1]),
         more=(Evidence("torch imported from", torch_root, case.log.name),),

@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from envguard.crash.case import Case
     from envguard.crash.log import Hit
 
-CANCELLED = Outcome(
-    "CRS072",
-    "sigterm-from-supervisor",
-    "whoever supervises the run stopped it",
-    "A batch system, a container runtime or systemd ended it, by its own words; where SIGKILL "
-    "followed, the program did not stop in time. Memory is not the matter.",
-    "ask it for the reason (sacct -o State,ExitCode, bhist -l, kubectl describe pod, journalctl), "
-    "and save on the signal",
-)
 _BY_ORDER = ("slurm-cancel", "batch-owner-kill", "container-stop")
 _SAID_WHY = ("time-limit-words", "preempt-words", "slurm-time", "slurm-preempt", "slurm-signal")
 _FAILED_FIRST = ("nccl-watchdog", "nccl-error-in", "cuda-oom", "cuda-error-words")
@@ -35,14 +26,14 @@ def check_stopped(case: Case) -> Iterator[Finding]:
     hit = case.log.first(*_BY_ORDER)
     if hit is not None and case.signal in {None, SIGTERM, SIGKILL}:
         if not case.log.has(*_SAID_WHY) and not _failed_before(case, hit):
-            yield make_finding(case, CANCELLED, Status.FAIL, (hit,))
+            yield make_finding(case, "sigterm-from-supervisor.cancelled", Status.FAIL, (hit,))
         return
     hit = case.log.first("launcher-death-signal")
     if hit is None or hit.number("n") not in {None, SIGTERM} or case.log.has(*_SAID_WHY):
         return
     is_asked = hit.groups.get("name", "SIGTERM") == "SIGTERM"
     if is_asked and case.signal in {None, SIGTERM} and not _failed_before(case, hit):
-        yield make_finding(case, SUPERVISOR, Status.FAIL, (hit,))
+        yield make_finding(case, "sigterm-from-supervisor", Status.FAIL, (hit,))
 
 
 def _failed_before(case: Case, hit: Hit) -> bool:

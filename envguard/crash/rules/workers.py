@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
 
-WORKERS = replace(
-    host.GROWTH,
-    title="host memory ran out while it trained, and a data loader worker was killed for it",
-    detail="Every worker holds a copy of what it touches of the data set and the batches that it "
-    "made ready, so that the use grows while it runs.",
-    remedy="start fewer workers, lower prefetch_factor, or give it more host memory; run once with "
-    "num_workers=0 to see that it is the workers",
-)
 _WHY = (
     "Only the worker was killed, and its parent lived on to say so: batch systems, container "
     "runtimes and people end the program or the job, memory killers pick one process. The log "
@@ -40,5 +32,5 @@ def check_killed_worker(case: Case) -> Iterator[Finding]:
     if case.log.has(*host.KERNEL, *host.LIMIT, *host.LIMIT_STATES, *host.STATED, *host.RIVALS):
         return
     is_running = case.phase is Phase.TRAIN or case.log.has("life-signs")
-    outcome = WORKERS if is_running else host.EXHAUSTED
+    outcome = "host-oom-growth.workers" if is_running else "host-memory-exhausted"
     yield make_finding(case, outcome, Status.FAIL, hits[:1], detail=_WHY)
