@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 
 from envguard.backend import Wish, has_gpu_to_serve, nearest_build
-from envguard.checks import CAUSE_ORDER, run_checks
+from envguard.checks import run_checks
 from envguard.checks.remedies import install_command
 from envguard.facts.findings import Remedy, Status
 from envguard.facts.machine import OperatingSystem
@@ -27,25 +27,6 @@ if TYPE_CHECKING:
     from envguard.facts.findings import Finding
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import TorchBuildRow
-
-# Findings that another torch build would cure.
-_CURED_BY_ANOTHER_BUILD = frozenset(
-    {
-        "driver-too-old-for-cuda",
-        "driver-too-old-for-cuda-major",
-        "arch-missing-old-gpu",
-        "arch-missing-new-gpu",
-        "minor-compat-feature-gap",  # where only the exact grade is good enough
-        "mixed-gpus-arch",
-        "cpu-wheel-selected",
-        "glibc-too-old",
-        "resolver-local-version",
-        "no-wheel-for-platform",
-        "no-wheel-for-python",
-        "other-accelerator",
-        "resolver-auto-backend",
-    }
-)
 
 
 def judge(
@@ -69,35 +50,36 @@ def judge(
     options = replace(options, torch_index=torch_index)
     findings = run_checks(completed, matrix, options)
     recommended = None
-    if _asks_for_build(completed, findings):
+    if _asks_for_build(completed, findings, matrix):
         candidate = _nearest_build(completed, matrix, options)
         if candidate is not None:
             recommended = _recommendation(candidate, completed, matrix, torch_index)
-        findings = tuple(_with_remedy(finding, recommended) for finding in findings)
+        findings = tuple(_with_remedy(f, recommended, matrix) for f in findings)
     return make_report(
         "check",
         completed,
         findings,
         matrix_version=matrix.manifest.data_version,
-        cause_order=CAUSE_ORDER,
+        cause_order=matrix.order.causes,
         recommended=recommended,
         notes=notes,
     )
 
 
-def _asks_for_build(facts: Facts, findings: tuple[Finding, ...]) -> bool:
+def _asks_for_build(facts: Facts, findings: tuple[Finding, ...], matrix: Matrix) -> bool:
     """Whether no torch is there or another would help, and enough of the machine is known."""
     machine, environment = facts.machine, facts.environment
     torch = environment.torch if environment else None
-    if torch is not None and not any(_is_curable(finding) for finding in findings):
+    if torch is not None and not any(_is_curable(f, matrix) for f in findings):
         return False
     driver = machine.driver
     return machine.gpus is not None or driver.version is not None or driver.cuda is not None
 
 
-def _is_curable(finding: Finding) -> bool:
-    is_torch = finding.package in {None, "torch"}
-    return is_torch and finding.status is Status.FAIL and finding.cause in _CURED_BY_ANOTHER_BUILD
+def _is_curable(finding: Finding, matrix: Matrix) -> bool:
+    if finding.package not in {None, "torch"} or finding.status is not Status.FAIL:
+        return False
+    return finding.cause in matrix.causes.cured_by_build
 
 
 def _nearest_build(facts: Facts, matrix: Matrix, options: CheckOptions) -> Candidate | None:
@@ -163,9 +145,9 @@ def _companion_label(name: str, version: Version, build: TorchBuildRow, matrix: 
     return f"+{build.backend.label}" if is_labelled else ""
 
 
-def _with_remedy(finding: Finding, recommended: Recommendation | None) -> Finding:
+def _with_remedy(finding: Finding, recommended: Recommendation | None, matrix: Matrix) -> Finding:
     """Put what another build would cure first; that there is none has to be said as well."""
-    if not _is_curable(finding):
+    if not _is_curable(finding, matrix):
         return finding
     own = finding.remedy.text if finding.remedy is not None else ""
     if recommended is None:

@@ -38,10 +38,10 @@ def test_the_readme_names_every_exit_code(code: ExitCode) -> None:
 
 def test_the_readme_names_every_finding_code_and_no_other() -> None:
     named = re.findall(r"\b[A-Z]{3}[0-9]{3}\b", section("Finding codes"))
-    assert named == [row.code for row in Matrix.load().codes.codes]
+    assert named == [row.code for row in Matrix.load().causes.codes]
 
 
 def test_the_readme_names_every_family() -> None:
     text = section("Finding codes")
-    for family in Matrix.load().codes.families:
+    for family in Matrix.load().causes.families:
         assert f"\n| {family.prefix} | {family.about} | {family.prefix}" in text

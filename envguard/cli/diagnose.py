@@ -74,7 +74,7 @@ def diagnose(
             "nothing is said of the run: name its log or its exit status",
             hint="envguard diagnose train.log --exit-code -9",
         )
-    log, record = read_log(logs, matrix.signals), find_record(logs)
+    log, record = read_log(logs, matrix), find_record(logs)
     found = _subject(pins, crash, machine_options, matrix, record)
     report = find_causes(
         log,

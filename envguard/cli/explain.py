@@ -15,7 +15,7 @@ from envguard.render.page import Section, page_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envguard.matrix.codes import CauseRow, CodeFamily, CodeRow, CodeTable
+    from envguard.matrix.causes import Cause, CauseTable, CodeFamily, CodeRow
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import Provenance
     from envguard.render.style import Style
@@ -38,7 +38,7 @@ def explain(
     Without a name, or with the letters of a family (GPU), the codes are listed.
     """
     matrix = load_matrix(page.matrix)
-    table = matrix.codes
+    table = matrix.causes
     families = _families(table, name, list_codes=list_codes)
     if families:
         _write_list(families, table, page, matrix)
@@ -52,7 +52,7 @@ def explain(
     return ExitCode.FITS
 
 
-def _families(table: CodeTable, name: str | None, *, list_codes: bool) -> tuple[CodeFamily, ...]:
+def _families(table: CauseTable, name: str | None, *, list_codes: bool) -> tuple[CodeFamily, ...]:
     if name is None:
         return table.families
     if list_codes:
@@ -60,7 +60,7 @@ def _families(table: CodeTable, name: str | None, *, list_codes: bool) -> tuple[
     return tuple(family for family in table.families if family.prefix == name.upper())
 
 
-def _find(name: str, table: CodeTable) -> str:
+def _find(name: str, table: CauseTable) -> str:
     """The code or cause that a text means.
 
     Raises:
@@ -86,7 +86,7 @@ def _find(name: str, table: CodeTable) -> str:
             raise InputError(f"{name!r} begins several codes or causes", hint=f"one of: {listed}")
 
 
-def _write_code(code: CodeRow, table: CodeTable, page: PageOptions, matrix: Matrix) -> None:
+def _write_code(code: CodeRow, table: CauseTable, page: PageOptions, matrix: Matrix) -> None:
     causes = [row for slug in code.causes if (row := table.cause(slug)) is not None]
     body = {
         "code": code.code,
@@ -112,7 +112,7 @@ def _write_code(code: CodeRow, table: CodeTable, page: PageOptions, matrix: Matr
     write_page(page, matrix.manifest.data_version, command="explain", body=body, text=text)
 
 
-def _write_cause(cause: CauseRow, table: CodeTable, page: PageOptions, matrix: Matrix) -> None:
+def _write_cause(cause: Cause, table: CauseTable, page: PageOptions, matrix: Matrix) -> None:
     codes = sorted(table.carrying(cause.slug), key=_distance)
     fix = codes[0].fix if codes else ()
     body = {
@@ -142,7 +142,7 @@ def _distance(row: CodeRow) -> tuple[int, bool, str]:
 
 
 def _write_list(
-    families: Sequence[CodeFamily], table: CodeTable, page: PageOptions, matrix: Matrix
+    families: Sequence[CodeFamily], table: CauseTable, page: PageOptions, matrix: Matrix
 ) -> None:
     body = {
         "families": [
@@ -164,7 +164,7 @@ def _write_list(
     write_page(page, matrix.manifest.data_version, command="explain", body=body, text=text)
 
 
-def _family_text(family: CodeFamily, table: CodeTable, style: Style) -> str:
+def _family_text(family: CodeFamily, table: CauseTable, style: Style) -> str:
     from envguard.render.table import table_text
 
     columns = ("code", "title", "causes")[: 3 if style.is_verbose else 2]

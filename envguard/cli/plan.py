@@ -70,6 +70,7 @@ def plan(
         found.limits,
         found.facts,
         matrix_version=matrix.manifest.data_version,
+        cause_order=matrix.order.causes,
         extras=Extras(sweep, compare_estimators, _measured(from_run)),
     )
     if plot is not None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from envguard.checks.context import CheckOptions
 from envguard.crash.case import Case, Circumstances, make_case
 from envguard.crash.exits import normalise_exit
-from envguard.crash.rules import CAUSE_ORDER, RULES
-from envguard.crash.rules.model import Outcome, make_finding
+from envguard.crash.rules import RULES
+from envguard.crash.rules.model import make_finding
 from envguard.crash.summary import crash_summary
 from envguard.crash.suspects import suspect_causes
 from envguard.crash.together import join_findings
@@ -55,8 +55,8 @@ def diagnose(
         judged,
         reasoned,
         matrix_version=matrix.manifest.data_version,
-        cause_order=CAUSE_ORDER,
-        recommended=_recommended(checked, reasoned),
+        cause_order=matrix.order.causes,
+        recommended=_recommended(checked, reasoned, matrix),
         notes=(*log.notes, *notes),
         extra={"crash": crash_summary(case)},
     )
@@ -65,6 +65,7 @@ def diagnose(
 def find_causes(case: Case) -> tuple[Finding, ...]:
     """What is established, or the hypotheses where nothing is; and what the status stands for."""
     found = tuple(dict.fromkeys(finding for rule in RULES for finding in rule(case)))
+    found = tuple(sorted(found, key=lambda finding: case.matrix.order.rank(finding.cause)))
     joined = join_findings(case, found)
     if not any(finding.status is Status.FAIL for finding in joined) and not _is_told(case, found):
         known = {finding.cause for finding in joined}
@@ -89,22 +90,11 @@ def _check(facts: Facts, matrix: Matrix, torch_index: str) -> Report | None:
     return judge(facts, matrix, CheckOptions(), torch_index=torch_index)
 
 
-# A cause that another torch build cures.
-_CURED = frozenset(
-    {
-        "driver-too-old-for-cuda",
-        "driver-too-old-for-cuda-major",
-        "arch-missing-old-gpu",
-        "arch-missing-new-gpu",
-        "mixed-gpus-arch",
-        "cpu-wheel-selected",
-    }
-)
-
-
-def _recommended(checked: Report | None, findings: tuple[Finding, ...]) -> Recommendation | None:
+def _recommended(
+    checked: Report | None, findings: tuple[Finding, ...], matrix: Matrix
+) -> Recommendation | None:
     causes = {finding.cause for finding in findings if finding.status is Status.FAIL}
-    return checked.recommended if checked and causes & _CURED else None
+    return checked.recommended if checked and causes & matrix.causes.cured_by_build else None
 
 
 def _decoded(case: Case) -> tuple[Finding, ...]:

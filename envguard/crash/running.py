@@ -127,7 +127,7 @@ def _cwd() -> Path | None:
 def _search(matrix: Matrix | None, guard: Guard, request: RunRequest) -> OutputSearch | None:
     if matrix is None or request.is_direct or not hasattr(os, "fork"):
         return None
-    return guard.attempt(SEARCH, OutputSearch, marks_of(matrix.signals))
+    return guard.attempt(SEARCH, OutputSearch, marks_of(matrix))
 
 
 def _variables(request: RunRequest, record: RecordSink) -> dict[str, str]:

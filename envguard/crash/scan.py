@@ -12,12 +12,13 @@ from envguard.crash.kernel_log import TaskTable
 from envguard.crash.lines import read_blocks, strip_prefix
 from envguard.crash.literals import NOISE, SeenLines, build_search, keys_of
 from envguard.crash.log import Hit, Log
+from envguard.matrix.causes import compile_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import BinaryIO
 
-    from envguard.matrix.signals_table import SignalsTable
+    from envguard.matrix.loader import Matrix
 
 PHASE = "phase:"
 _KEEP = 24
@@ -39,21 +40,26 @@ class Mark:
     """A signature or phase as the scanner uses it."""
 
     id: str
-    pattern: re.Pattern[str]
+    regex: str
     literals: tuple[bytes, ...]
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled pattern, made when a line first holds one of the literals."""
+        return compile_pattern(self.id, self.regex)
 
     @cached_property
     def reads_digits(self) -> bool:
         """Whether it may match one of two lines that differ in the value of digits only."""
-        rest = _OF_ANY_DIGIT.sub("", self.pattern.pattern)
+        rest = _OF_ANY_DIGIT.sub("", self.regex)
         return any(character.isdigit() for character in rest)
 
 
-def marks_of(table: SignalsTable) -> tuple[Mark, ...]:
+def marks_of(matrix: Matrix) -> tuple[Mark, ...]:
     """Everything that is searched for; phases are named ``phase:ID``."""
-    rows = [(row.id, row.pattern, row.literals) for row in table.signatures]
-    rows += [(PHASE + row.id, row.pattern, row.literals) for row in table.phases]
-    return tuple(Mark(name, p, tuple(t.encode() for t in texts)) for name, p, texts in rows)
+    rows = [(row.id, row.regex, row.literals) for row in matrix.causes.signatures]
+    rows += [(PHASE + row.id, row.regex, row.literals) for row in matrix.signals.phases]
+    return tuple(Mark(name, r, tuple(t.encode() for t in texts)) for name, r, texts in rows)
 
 
 class _Found:
@@ -287,14 +293,14 @@ def _shown(text: str, match: re.Match[str]) -> str:
     return f"...{clean}" if begin else clean
 
 
-def scan_stream(stream: BinaryIO, table: SignalsTable, name: str) -> Log:
+def scan_stream(stream: BinaryIO, matrix: Matrix, name: str) -> Log:
     """Read one log to its end.
 
     Args:
         stream: Binary, read once.
-        table: What to look for.
+        matrix: What to look for.
         name: Where it comes from, for people.
     """
-    scanner = Scanner(marks_of(table))
+    scanner = Scanner(marks_of(matrix))
     scanner.read(stream)
     return scanner.finish(name)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from envguard.crash.log import Log
-    from envguard.matrix.signals_table import SignalsTable
+    from envguard.matrix.loader import Matrix
 
 _PIN = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w,-]*\])?\s*(?:===?|@)\s*\S")
 _LOCKS = ("pylock", "requirements", "uv.lock", "poetry.lock", "pdm.lock")
@@ -46,12 +46,12 @@ def find_record(names: Sequence[str]) -> RunRecord | None:
     return load_record(folders[0]) if folders else None
 
 
-def read_log(names: Sequence[str], table: SignalsTable) -> Log:
+def read_log(names: Sequence[str], matrix: Matrix) -> Log:
     """Scan the logs named, one after the other.
 
     Args:
         names: Files, or ``-`` for standard input; none at all is an empty log.
-        table: What to look for.
+        matrix: What to look for.
 
     Returns:
         One log; its hits carry the names of the files when there are several.
@@ -59,7 +59,7 @@ def read_log(names: Sequence[str], table: SignalsTable) -> Log:
     Raises:
         InputError: A file cannot be read.
     """
-    scanner = Scanner(marks_of(table))
+    scanner = Scanner(marks_of(matrix))
     for name in names:
         if len(names) > 1:
             scanner.start_file(_shown(name))

@@ -17,7 +17,7 @@ from envguard.crash.suspects_of_signals import (
     suspect_term,
 )
 from envguard.crash.suspects_of_words import suspect_exception, suspect_words
-from envguard.crash.suspicion import Suspicion, suspicion_finding
+from envguard.crash.suspicion import Suspect, suspect_finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from envguard.crash.case import Case
     from envguard.facts.findings import Finding
 
-_BY_SIGNAL: dict[int, Callable[[Case], Iterator[Suspicion]]] = {
+_BY_SIGNAL: dict[int, Callable[[Case], Iterator[Suspect]]] = {
     SIGKILL: suspect_kill,
     SIGSEGV: suspect_segfault,
     SIGBUS: suspect_bus,
@@ -50,15 +50,16 @@ def suspect_causes(case: Case) -> Iterator[Finding]:
     for finding in suspect_bugs(case):
         seen.add(finding.cause)
         yield finding
-    for suspicion in (
+    for raised in (
         *suspect_breaks(case),
         *suspect_ends(case),
         *suspect_words(case),
         *suspect_extensions(case),
         *of_signal(case),
     ):
-        if suspicion.outcome.cause not in seen:
-            seen.add(suspicion.outcome.cause)
-            yield suspicion_finding(case, suspicion)
+        cause = raised.said(case).cause
+        if cause not in seen:
+            seen.add(cause)
+            yield suspect_finding(case, raised)
     if not seen:
-        yield from (suspicion_finding(case, last) for last in suspect_trouble(case))
+        yield from (suspect_finding(case, last) for last in suspect_trouble(case))

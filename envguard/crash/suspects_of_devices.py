@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.devices import FEATURE_GAP, NO_NVML, VGPU_GAP
-from envguard.crash.rules.driver import NO_GPU
-from envguard.crash.rules.gpu_code import BOARD_PACKAGE, EXTENSION
-from envguard.crash.rules.model import Outcome
-from envguard.crash.suspicion import Suspicion
+from envguard.crash.suspicion import Suspect, suspect
 from envguard.crash.trouble import worked_after
 
 if TYPE_CHECKING:
@@ -41,12 +37,10 @@ def _nvml(case: Case) -> Iterator[Suspect]:
 
 
 def _not_supported() -> Iterator[Suspect]:
-    words = ("operation-not-supported", "expandable-segments")
     yield suspect("vgpu-feature-gap")
     yield suspect("minor-compat-feature-gap")
 
 
 def _no_symbol() -> Iterator[Suspect]:
-    words = ("named-symbol",)
     yield suspect("extension-lacks-code-for-gpu")
     yield suspect("jetson-needs-l4t-build.board-package")

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules import host_memory as host
-from envguard.crash.rules import shared_memory as shm
 from envguard.crash.rules.known_bugs import bug_finding, fits, shown_by
-from envguard.crash.rules.launchers import SUPERVISOR
-from envguard.crash.rules.model import Outcome
-from envguard.crash.rules.nccl import TRANSPORT, WATCHDOG
-from envguard.crash.rules.program import LAYOUT
-from envguard.crash.suspicion import Suspicion
+from envguard.crash.suspicion import Suspect, suspect
 from envguard.crash.trouble import last_trouble, own_exceptions, went_on
 from envguard.facts.findings import Finding, Status
 
@@ -25,7 +19,7 @@ _NCCL = ("nccl-frame", "nccl-words", "nccl-error-in", "nccl-watchdog", "nccl-col
 
 def suspect_bugs(case: Case) -> Iterator[Finding]:
     """Known bugs whose crash this is, where GPU or versions are not known."""
-    for bug in case.table.native_bugs:
+    for bug in case.matrix.causes.native_bugs:
         hits = shown_by(bug, case)
         if hits is not None and fits(bug, case) is None:
             yield bug_finding(bug, case, hits, Status.UNKNOWN)
@@ -54,7 +48,6 @@ def _without_nccl() -> Iterator[Suspect]:
 
 
 def _hang(case: Case) -> Iterator[Suspect]:
-    words = ("hang-words",)
     if not case.log.has(*_NCCL):
         return
     if not case.log.has("nccl-transport-named"):  # else it was tried, and was no cure
@@ -69,18 +62,15 @@ def _asked(case: Case) -> Iterator[Suspect]:
 
 
 def _lost_worker() -> Iterator[Suspect]:
-    words = ("worker-vanished",)
     yield suspect("host-memory-exhausted")
 
 
 def _lost_memory() -> Iterator[Suspect]:
-    words = ("shm-vanished",)
     yield suspect("shm-removed-by-logind")
     yield suspect("shm-removed-by-other")
 
 
 def _lost_shards() -> Iterator[Suspect]:
-    words = ("zero-shard-missing",)
     yield suspect("zero-layout-changed")
     yield suspect("checkpoint-incomplete")
 
@@ -90,4 +80,4 @@ def suspect_trouble(case: Case) -> Iterator[Suspect]:
     hit = last_trouble(case)
     if hit is None or case.signal is not None:
         return
-    yield suspect("unknown-error", text=f"{hit.text[:160]!r}", ids=(hit.id,))
+    yield suspect("unknown-error", text=f"{hit.text[:160]!r}", lines=(hit.id,))

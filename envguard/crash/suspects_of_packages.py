@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.model import Outcome
-from envguard.crash.suspicion import Suspicion
+from envguard.crash.suspicion import Suspect, suspect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.crash.phases import Phase
-from envguard.crash.rules import host_memory as host
 from envguard.crash.rules import shared_memory as shm
 from envguard.crash.rules.measured import no_kill_was_counted
-from envguard.crash.rules.model import Outcome
 from envguard.crash.rules.native import crash_library
-from envguard.crash.rules.nccl import TRANSPORT
-from envguard.crash.suspicion import Suspicion
+from envguard.crash.suspicion import Suspect, suspect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +82,6 @@ def suspect_bus(case: Case) -> Iterator[Suspect]:
     """SIGBUS: shared memory or the storage behind a mapping; the size of /dev/shm orders them."""
     size, _ = shm.shm_size(case)
     is_large = size is not None and size > shm.LARGE
-    ids = ("dl-bus", "caught-signal", "shm-size")
     place = f"it holds {size / 2**30:.0f} GiB" if is_large and size else "its size is not known"
     small = suspect(
         "shm-too-small",

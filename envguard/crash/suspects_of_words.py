@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.driver import CPU_BUILD, NO_GPU, TOO_OLD, WSL
-from envguard.crash.rules.gpu_code import NEW_GPU, OLD_GPU, is_served
-from envguard.crash.rules.gpu_memory import STATES, TAKEN_MAYBE
-from envguard.crash.rules.model import Outcome
+from envguard.crash.rules.gpu_code import is_served
 from envguard.crash.suspects_of_devices import suspect_devices
-from envguard.crash.suspicion import Suspicion
+from envguard.crash.suspicion import Suspect, suspect
 from envguard.crash.trouble import last_trouble, own_exceptions
 
 if TYPE_CHECKING:
@@ -42,13 +39,11 @@ def suspect_words(case: Case) -> Iterator[Suspect]:
 
 
 def _unavailable() -> Iterator[Suspect]:
-    words = ("devices-unavailable",)
     yield suspect("gpu-busy")
     yield suspect("vgpu-licence")
 
 
 def _no_gpu(case: Case) -> Iterator[Suspect]:
-    words = ("not-available-words", "cuda-unknown-999")
     if case.log.has("wsl-words") or case.facts.machine.host.is_wsl:
         yield suspect("wsl-driver-shadow")
     yield suspect("no-gpu-visible.no-gpu")
@@ -57,15 +52,11 @@ def _no_gpu(case: Case) -> Iterator[Suspect]:
 
 
 def _missing_code() -> Iterator[Suspect]:
-    words = _CODE_WORDS
-    again = "print which torch is imported and what it holds code for"
-    yield suspect("wrong-install-active", ids=words)
-    for outcome in ("arch-missing-old-gpu", "arch-missing-new-gpu"):
-        yield Suspect(outcome, "the words say that code is missing", "", again, _SHOW_TORCH, words)
+    for cause in ("wrong-install-active", "arch-missing-old-gpu", "arch-missing-new-gpu"):
+        yield suspect(cause, lines=_CODE_WORDS)
 
 
 def _bare_memory_error(case: Case) -> Iterator[Suspect]:
-    words = ("cuda-oom-bare",)
     no_figure = "the message names no size, so it is not torch's allocator"
     pinned = suspect("pinned-host-memory-limit", no_figure=no_figure)
     if case.log.has("offload-words"):

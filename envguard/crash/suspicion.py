@@ -1,53 +1,65 @@
-"""A suspicion: a cause that may be it, what speaks for and against, and how to find out."""
+"""Hypotheses: causes that may be it, what speaks for and against, and how to find out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.model import Outcome, make_finding
+from envguard.crash.rules.model import make_finding
 from envguard.facts.findings import Finding, Remedy, Status
+from envguard.matrix.causes import Hypothesis, Message
 
 if TYPE_CHECKING:
     from envguard.crash.case import Case
 
+_FIELDS = frozenset(entry.name for entry in fields(Hypothesis)) - {"id", "says"}
+
 
 @dataclass(frozen=True, slots=True)
-class Suspicion:
-    """One hypothesis.
+class Suspect:
+    """A hypothesis that a rule raises, with what the rule knows.
 
     Args:
-        outcome: The cause that it may be.
-        speaks: What speaks for it.
-        against: What speaks against it; empty for nothing.
-        experiment: The one thing to change, and what would decide.
-        command: The experiment as a command, where it is one.
-        ids: Signatures whose lines are shown.
+        hypothesis: The name of the row, or a hypothesis of which no row can know.
+        values: Values of its templates; a field's own name takes the place of that field.
+        message: What is said where no row says it; None for the row's message.
     """
 
-    outcome: Outcome
-    speaks: str
-    against: str
-    experiment: str
-    command: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
+    hypothesis: str | Hypothesis
+    values: Mapping[str, object] = field(default_factory=dict)
+    message: Message | None = None
+
+    def row(self, case: Case) -> Hypothesis:
+        """The hypothesis with its templates filled in."""
+        found = self.hypothesis
+        row = case.matrix.causes.hypothesis(found) if isinstance(found, str) else found
+        given = {name: value for name, value in self.values.items() if name in _FIELDS}
+        texts = {
+            name: getattr(row, name).format_map(self.values)
+            for name in ("speaks", "against", "experiment")
+            if "{" in getattr(row, name)
+        }
+        return replace(row, **{**texts, **given})
+
+    def said(self, case: Case) -> Message:
+        """The message of its cause."""
+        return self.message or case.matrix.causes.message(self.row(case).says)
 
 
-# Cause -> the row of the table that says which evidence decides.
-_DECIDERS = {
-    "host-memory-exhausted": "host_oom",
-    "container-memory-limit": "container_limit_oom",
-    "killed-from-outside": "preemption_or_operator",
-    "gpu-oom-states-plus-activations": "gpu_oom",
-    "unknown-segfault": "environment_mismatch",
-    "sigterm-from-supervisor": "follower",
-}
+def suspect(hypothesis: str, **values: object) -> Suspect:
+    """The hypothesis of a row of the tables.
+
+    Args:
+        hypothesis: The row's name.
+        values: Values of its templates, or whole fields.
+    """
+    return Suspect(hypothesis, values)
 
 
 def _what_decides(cause: str, case: Case) -> str:
-    wanted = _DECIDERS.get(cause)
-    row = next((row for row in case.table.discriminators if row.verdict == wanted), None)
-    return f" What decides: {row.decisive}." if row is not None else ""
+    row = case.matrix.causes.cause(cause)
+    return f" What decides: {row.decided_by}." if row is not None and row.decided_by else ""
 
 
 def _whole(command: tuple[str, ...], case: Case) -> tuple[str, ...]:
@@ -57,14 +69,14 @@ def _whole(command: tuple[str, ...], case: Case) -> tuple[str, ...]:
     return command
 
 
-def suspicion_finding(case: Case, suspicion: Suspicion) -> Finding:
+def suspect_finding(case: Case, raised: Suspect) -> Finding:
     """The finding of a hypothesis; its remedy is the experiment."""
-    said = f"For it: {suspicion.speaks}."
-    if suspicion.against:
-        said += f" Against it: {suspicion.against}."
-    said += _what_decides(suspicion.outcome.cause, case)
-    hits = case.hits(*suspicion.ids)
-    found = make_finding(case, suspicion.outcome, Status.UNKNOWN, hits, detail=said)
-    command = _whole(suspicion.command, case)
-    remedy = Remedy(f"to find out, {suspicion.experiment}", command)
+    row, message = raised.row(case), raised.said(case)
+    said = f"For it: {row.speaks}."
+    if row.against:
+        said += f" Against it: {row.against}."
+    said += _what_decides(message.cause, case)
+    hits = case.hits(*row.lines)
+    found = make_finding(case, message, Status.UNKNOWN, hits, detail=said)
+    remedy = Remedy(f"to find out, {row.experiment}", _whole(row.command, case))
     return replace(found, title=f"maybe: {found.title}", detail=said, remedy=remedy)

@@ -13,85 +13,6 @@ from envguard.facts.findings import Finding, Status
 if TYPE_CHECKING:
     from envguard.crash.case import Case
 
-_IMPORTS = (
-    "undefined-symbol",
-    "cannot-open-shared",
-    "vision-nms",
-    "vision-cpu-kernel",
-    "companion-cuda-differs",
-    "torch-six",
-    "numpy-alias",
-    "numpy-abi",
-    "cudnn-differs",
-)
-_STARTS = (
-    "driver-too-old",
-    "driver-words",
-    "insufficient-driver",
-    "cuda-name-insufficient",
-    "cuda-unknown-999",
-    "not-available-words",
-)
-_NO_DEVICE = (
-    "not-available-words",
-    "cuda-name-none",
-    "no-device-100",
-    "no-driver",
-    "nvidia-smi-failed",
-    "kernel-legacy-driver",
-    "smi-no-devices",
-)
-_CODE = (
-    "no-kernel-image",
-    "capability-warning",
-    "invalid-device-function",
-    "capability-words",
-    "gpu-too-old",
-)
-_BUILDS = ("missing-cuda-home", "cuda-version-mismatch", "build-without-torch")
-
-# Cause that a check can find -> the signatures that it explains.
-EXPLAINS: dict[str, tuple[str, ...]] = {
-    "driver-too-old-for-cuda": (*_STARTS, "no-driver", "ptx-toolchain"),
-    "driver-too-old-for-cuda-major": (*_STARTS, "no-driver"),
-    "driver-too-old-for-gpu": (*_NO_DEVICE, *_STARTS),
-    "driver-branch-dropped-gpu": (*_NO_DEVICE, *_STARTS),
-    "no-gpu-visible": (*_NO_DEVICE,),
-    "minor-compat-feature-gap": (
-        "ptx-toolchain",
-        "call-needs-newer-driver",
-        "operation-not-supported",
-    ),
-    "arch-missing-old-gpu": _CODE,
-    "arch-missing-new-gpu": _CODE,
-    "mixed-gpus-arch": _CODE,
-    "jetson-needs-l4t-build": _CODE,
-    "cpu-wheel-selected": ("cpu-build-words", "uv-auto-cpu", "gpu-frame", *_NO_DEVICE),
-    "toolkit-major-mismatch": _BUILDS,
-    "toolkit-missing": _BUILDS,
-    "build-isolation": ("build-without-torch", "no-module-torch"),
-    "transformers-regression": ("transformers-deepspeed-regression", "python-exception"),
-    "ds-too-old-for-torch": ("torch-six", "python-exception"),
-    "ds-too-old-for-numpy": ("numpy-alias", "numpy-abi"),
-    "shadowed-install": (*_IMPORTS, *_CODE),
-    "wrong-install-active": (*_IMPORTS, *_CODE),
-    "nvml-kernel-userspace-mismatch": ("nvml-mismatch", "driver-mismatch-803"),
-}
-_OF_IMPORTS = (
-    "abi-",
-    "vision-",
-    "companion-",
-    "cudart-",
-    "mixed-cuda-",
-    "nccl-shadowed",
-    "libstdcxx-",
-    "ld-library-",
-    "vendor-lib-",
-    "torch-release-",
-)
-# Causes of an environment that can kill a process in native code while it starts.
-_NATIVE = ("driver-too-old", "driver-branch", *_OF_IMPORTS, "shadowed-install", "ds-too-old")
-
 
 def join_findings(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Put findings of the log and of the checks together.
@@ -119,12 +40,12 @@ def join_findings(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]
             ids = _explained(case, finding.cause)
             if ids:  # possible, said the check; it happened, says the log
                 joined.append(_with_lines(case, _came_true(finding), ids))
-                replaced |= _same_matter(found, ids, finding.cause)
+                replaced |= _same_matter(case, found, finding.cause)
         elif finding.status is Status.FAIL:
             ids = _explained(case, finding.cause)
             if ids or _explains_ending(case, finding.cause, established):
                 joined.append(_with_lines(case, finding, ids))
-                replaced |= _same_matter(found, ids, finding.cause)
+                replaced |= _same_matter(case, found, finding.cause)
             else:
                 joined.append(_demoted(case, finding, established))
     kept = [f for f in found if f.cause not in replaced]
@@ -144,15 +65,14 @@ def _came_true(finding: Finding) -> Finding:
 
 def _explained(case: Case, cause: str) -> tuple[str, ...]:
     """The signatures in this log that a cause explains."""
-    ids = EXPLAINS.get(cause)
-    if ids is None and cause.startswith(_OF_IMPORTS):
-        ids = _IMPORTS
-    return tuple(name for name in ids or () if case.log.has(name))
+    row = case.matrix.causes.cause(cause)
+    return tuple(name for name in (row.explains if row else ()) if case.log.has(name))
 
 
 def _explains_ending(case: Case, cause: str, established: list[Finding]) -> bool:
     """Whether a crash of native code at the start, else unexplained, can come from it."""
-    if established or not cause.startswith(_NATIVE):
+    row = case.matrix.causes.cause(cause)
+    if established or row is None or not row.crashes_natively:
         return False
     at_start = case.phase in {None, Phase.IMPORT, Phase.INIT}
     return at_start and case.signal in {SIGSEGV, SIGABRT, SIGILL}
@@ -168,20 +88,11 @@ def _with_lines(case: Case, finding: Finding, ids: tuple[str, ...]) -> Finding:
     )
 
 
-def _same_matter(found: tuple[Finding, ...], ids: tuple[str, ...], cause: str) -> set[str]:
-    """Causes of log findings that rest on the same lines as an established check."""
-    families = [causes for causes in _FAMILIES if cause in causes]
-    return {f.cause for f in found if f.cause == cause or any(f.cause in c for c in families)}
-
-
-_FAMILIES: tuple[frozenset[str], ...] = (
-    frozenset({"arch-missing-old-gpu", "arch-missing-new-gpu", "mixed-gpus-arch"}),
-    frozenset({"arch-missing-old-gpu", "arch-missing-new-gpu", "jetson-needs-l4t-build"}),
-    frozenset({"driver-too-old-for-cuda", "driver-too-old-for-cuda-major"}),
-    frozenset({"driver-branch-dropped-gpu", "no-gpu-visible"}),
-    frozenset({"shadowed-install", "vision-torch-mismatch"}),
-    frozenset({"vision-torch-mismatch", "companion-from-other-index", "vision-cpu-build"}),
-)
+def _same_matter(case: Case, found: tuple[Finding, ...], cause: str) -> set[str]:
+    """Causes of log findings that are about the same matter as an established check."""
+    row = case.matrix.causes.cause(cause)
+    same = row.same_matter if row is not None else frozenset()
+    return {f.cause for f in found if f.cause == cause or f.cause in same}
 
 
 def _demoted(case: Case, finding: Finding, established: list[Finding]) -> Finding:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     from envguard.matrix.breaks import BreakTable
-    from envguard.matrix.codes import CodeTable
+    from envguard.matrix.causes import CauseTable, OrderTable
     from envguard.matrix.deepspeed import DeepspeedTable
     from envguard.matrix.gpu_table import GpuTable
     from envguard.matrix.index_table import IndexTable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from envguard.matrix.tables import DriverTable
     from envguard.matrix.torch_table import TorchTable
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _PACKAGE = "envguard.compat_matrix"
 
 
@@ -167,11 +167,20 @@ class Matrix:
         return BreakTable(self.document("breaks.toml"))
 
     @cached_property
-    def codes(self) -> CodeTable:
-        """What codes and causes mean."""
-        from envguard.matrix.codes import CodeTable  # loaded with its table
+    def order(self) -> OrderTable:
+        """The one order of causes, and the families of codes."""
+        from envguard.matrix.causes import OrderTable  # loaded with its table
 
-        return CodeTable(self.document("codes.toml"))
+        return OrderTable(self.document("order.toml"))
+
+    @cached_property
+    def causes(self) -> CauseTable:
+        """Causes, their sentences, the signatures that show them, and finding codes."""
+        from envguard.matrix.causes import CauseTable  # loaded with its tables
+
+        names = table_names(self.folder, "causes")
+        documents = tuple(self.document(f"causes/{name}.toml") for name in names)
+        return CauseTable(documents, self.order)
 
     @cached_property
     def package_names(self) -> frozenset[str]:
@@ -210,10 +219,11 @@ class Matrix:
 
     @cached_property
     def signals(self) -> SignalsTable:
-        """What crashes leave behind."""
+        """Exit statuses, launchers, numbered errors, phases and tools that keep evidence."""
         from envguard.matrix.signals_table import SignalsTable  # loaded with its table
 
-        return SignalsTable(self.document("signals.toml"))
+        names = ("exits.toml", "launchers.toml", "errors.toml", "evidence.toml")
+        return SignalsTable(*(self.document(name) for name in names))
 
     @cached_property
     def memory(self) -> MemoryTable:
@@ -231,7 +241,9 @@ def _read_manifest(document: Document) -> Manifest:
         raise MatrixError(
             f"manifest.toml: schema_version: {schema} is not the one this envguard reads"
             f" ({SCHEMA_VERSION})",
-            "update envguard, or use the tables that came with it" if schema > 1 else "",
+            "update envguard, or use the tables that came with it"
+            if schema > SCHEMA_VERSION
+            else "",
         )
     if not isinstance(data, str) or not data:
         raise MatrixError("manifest.toml: data_version: expected a text")

@@ -156,7 +156,7 @@ def check_fixes_cure(matrix: Matrix) -> Iterator[str]:
 
 def check_shown_words(matrix: Matrix) -> Iterator[str]:
     """What a break shows in a log are signatures."""
-    known = {row.id for row in matrix.signals.signatures}
+    known = {row.id for row in matrix.causes.signatures}
     for row in matrix.breaks.all:
         for name in (*row.shows, *row.frames):
             if name not in known:

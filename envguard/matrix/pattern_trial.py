@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.matrix.loader import Matrix
-    from envguard.matrix.signal_rows import PhaseRow, Signature
-
+    
 TOTAL_S = 300.0  # all patterns of the shipped tables take 8 s of an unhurried processor
 _EACH_S = 10.0
 _SHOWN = 60
@@ -45,15 +44,11 @@ def patterns_of(matrix: Matrix) -> Iterator[TablePattern]:
     Raises:
         MatrixError: The table cannot be read.
     """
-    table = matrix.signals
-    arrays: tuple[tuple[str, tuple[Signature | PhaseRow, ...]], ...] = (
-        ("signature", table.signatures),
-        ("phase", table.phases),
-    )
-    for array, rows in arrays:
-        for index, row in enumerate(rows):
-            place = f"{table.document.name}: {array}[{index}].regex ({row.id})"
-            yield TablePattern(place, row.pattern.pattern, row.literals)
+    for place, row in matrix.causes.signature_places:
+        yield TablePattern(f"{place}.regex ({row.id})", row.regex, row.literals)
+    for index, phase in enumerate(matrix.signals.phases):
+        place = f"evidence.toml: phase[{index}].regex ({phase.id})"
+        yield TablePattern(place, phase.regex, phase.literals)
 
 
 def try_tables(matrix: Matrix, total_s: float = TOTAL_S) -> tuple[str, ...]:

@@ -128,6 +128,11 @@ class Row:
         self.index = index
         self.data = data
 
+    @property
+    def place(self) -> str:
+        """Where the row stands, e.g. ``torch.toml: build[3]``."""
+        return f"{self.document.name}: {self.array}[{self.index}]"
+
     def error(self, field: str, problem: str) -> MatrixError:
         """The error about a field, e.g. ``torch.toml: build[3].targets[0]: ...``."""
         return MatrixError(f"{self.document.name}: {self.array}[{self.index}].{field}: {problem}")

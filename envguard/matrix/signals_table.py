@@ -1,23 +1,17 @@
-"""Queries about what crashes leave behind: exit codes, log signatures, phases, error tables."""
+"""Queries about exit statuses, launchers, numbered errors, phases and tools that keep evidence."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from envguard.matrix.package_rows import read_specifiers
 from envguard.matrix.signal_rows import (
-    Discriminator,
     ErrorRow,
     EvidenceTool,
     ExitSignal,
     ExitStatus,
     LauncherRow,
-    NativeBug,
     PhaseRow,
-    Proof,
     SaveMarker,
-    Signature,
 )
 
 if TYPE_CHECKING:
@@ -25,44 +19,30 @@ if TYPE_CHECKING:
 
 
 class SignalsTable:
-    """The rows of ``signals.toml``.
+    """The rows of ``exits.toml``, ``launchers.toml``, ``errors.toml`` and ``evidence.toml``.
 
     Args:
-        document: The decoded file.
+        exits: Signals and plain exit statuses.
+        launchers: Launchers and schedulers.
+        errors: Xids, results of the CUDA runtime and of NCCL.
+        evidence: Phases, marks of unfinished checkpoints, tools that keep evidence.
 
     Raises:
-        MatrixError: A row misses a field, a pattern is none, or a bug names no signature.
+        MatrixError: A row misses a field, or a pattern is none.
     """
 
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self.signals = tuple(_read_signal(row) for row in document.rows("exit_code"))
-        self.statuses = tuple(_read_status(row) for row in document.rows("exit_plain"))
-        self.launchers = tuple(_read_launcher(row) for row in document.rows("launcher"))
-        self.signatures = tuple(_read_signature(row) for row in document.rows("signature"))
-        self.native_bugs = tuple(_read_bug(row) for row in document.rows("native_bug"))
-        self.phases = tuple(_read_phase(row) for row in document.rows("phase"))
-        self.save_markers = tuple(_read_marker(row) for row in document.rows("save_marker"))
-        self.xids = tuple(_read_xid(row) for row in document.rows("xid"))
-        self.cuda_errors = tuple(_read_cuda(row) for row in document.rows("cuda_error"))
-        self.nccl_errors = tuple(_read_nccl(row) for row in document.rows("nccl_error"))
-        self.discriminators = tuple(_read_decider(r) for r in document.rows("discriminator"))
-        self.tools = tuple(_read_tool(row) for row in document.rows("evidence_tool"))
-        self._by_id = {row.id: row for row in self.signatures}
-        self._refuse_strangers()
-
-    def _refuse_strangers(self) -> None:
-        for row, bug in zip(self.document.rows("native_bug"), self.native_bugs, strict=True):
-            if bug.signature and bug.signature not in self._by_id:
-                raise row.error("signature", f"there is no signature {bug.signature!r}")
-
-    def signature(self, name: str) -> Signature:
-        """The signature of this name.
-
-        Raises:
-            KeyError: There is none.
-        """
-        return self._by_id[name]
+    def __init__(
+        self, exits: Document, launchers: Document, errors: Document, evidence: Document
+    ) -> None:
+        self.signals = tuple(_read_signal(row) for row in exits.rows("exit_signal"))
+        self.statuses = tuple(_read_status(row) for row in exits.rows("exit_status"))
+        self.launchers = tuple(_read_launcher(row) for row in launchers.rows("launcher"))
+        self.phases = tuple(_read_phase(row) for row in evidence.rows("phase"))
+        self.save_markers = tuple(_read_marker(row) for row in evidence.rows("save_marker"))
+        self.tools = tuple(_read_tool(row) for row in evidence.rows("evidence_tool"))
+        self.xids = tuple(_read_xid(row) for row in errors.rows("xid"))
+        self.cuda_errors = tuple(_read_cuda(row) for row in errors.rows("cuda_error"))
+        self.nccl_errors = tuple(_read_nccl(row) for row in errors.rows("nccl_error"))
 
     def signal(self, number: int) -> ExitSignal | None:
         """A signal by number, or None."""
@@ -100,13 +80,6 @@ def _text(row: Row, field: str) -> str:
     return row.text(field) if row.has(field) else ""
 
 
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as err:
-        raise ValueError(f"{text!r} is not a pattern: {err}") from err
-
-
 def _read_signal(row: Row) -> ExitSignal:
     return ExitSignal(
         row.integer("signal"),
@@ -130,45 +103,11 @@ def _read_launcher(row: Row) -> LauncherRow:
     )
 
 
-def _read_signature(row: Row) -> Signature:
-    return Signature(
-        row.text("id"),
-        row.text("layer"),
-        row.value("regex", _pattern),
-        row.texts("literals"),
-        row.text("means"),
-        row.text("phase"),
-        row.value("proves", Proof),
-        _text(row, "next"),
-        _text(row, "rules_out"),
-        row.text("sample"),
-        row.provenance(),
-    )
-
-
-def _read_bug(row: Row) -> NativeBug:
-    return NativeBug(
-        row.text("id"),
-        row.integer("signal"),
-        _text(row, "signature"),
-        row.texts("gpus") if row.has("gpus") else (),
-        read_specifiers(row, "when"),
-        row.text("cause"),
-        row.text("title"),
-        row.text("text"),
-        row.text("fix"),
-        row.texts("command") if row.has("command") else (),
-        row.provenance(),
-    )
-
-
 def _read_phase(row: Row) -> PhaseRow:
     return PhaseRow(
         row.text("id"),
         row.text("marks"),
-        row.text("first_suspects"),
-        row.texts("codes"),
-        row.value("regex", _pattern),
+        row.text("regex"),
         row.texts("literals"),
         row.provenance(),
     )
@@ -211,17 +150,6 @@ def _read_nccl(row: Row) -> ErrorRow:
         "",
         row.text("means"),
         "",
-        row.provenance(),
-    )
-
-
-def _read_decider(row: Row) -> Discriminator:
-    return Discriminator(
-        row.text("verdict"),
-        row.text("exit_form"),
-        row.text("decisive"),
-        row.text("supporting"),
-        row.text("against"),
         row.provenance(),
     )
 

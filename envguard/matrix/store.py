@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SOURCE = ".toml"
 _MOST_BYTES = 64 * 1024 * 1024  # of a table
 _DECODED = ".json"
-_FOLDERS = ("", "packages/")
+_FOLDERS = ("", "causes/", "packages/")
 _COPIES = "__pycache__"
 
 
@@ -74,7 +74,7 @@ def table_names(folder: Traversable, under: str = "") -> Iterator[str]:
 
     Args:
         folder: Where the tables lie.
-        under: ``packages``; empty for the tables of the folder itself.
+        under: ``causes`` or ``packages``; empty for the tables of the folder itself.
     """
     place = folder / under if under else folder
     names = {item.name for item in place.iterdir()} if place.is_dir() else set()

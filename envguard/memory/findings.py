@@ -38,19 +38,6 @@ _CODES = {
 _TIGHT, _GROWTH, _NOT_JUDGED, _NOTHING, _FITS = "MEM009", "MEM010", "MEM011", "MEM012", "MEM013"
 _DEPENDS = "MEM014"
 
-# The earliest phase first: what kills a job while it loads hides what would kill its save.
-CAUSE_ORDER = (
-    "host-oom-load",
-    "host-oom-per-rank-load",
-    "gpu-oom-zero2-full-params",
-    "gpu-oom-states-plus-activations",
-    "host-oom-optimizer-offload",
-    "host-oom-save",
-    "host-oom-rank0-gather",
-    "host-oom-resume",
-    "host-oom-growth",
-    "memory-plan",
-)
 # Public runs with offloaded states grew this far beyond what they began with.
 _GROWTH_FACTOR = 1.4
 _WORDS = {

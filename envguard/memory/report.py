@@ -9,7 +9,7 @@ from envguard.facts.report import Report, make_report
 from envguard.memory.calibrate import Measured, calibrate
 from envguard.memory.changes import Tried, try_changes
 from envguard.memory.estimators import other_estimates
-from envguard.memory.findings import CAUSE_ORDER, plan_findings
+from envguard.memory.findings import plan_findings
 from envguard.memory.judgement import Dependence, Judgement, judge
 from envguard.memory.limits import GIB, MemoryLimits
 from envguard.memory.plan import MemoryPlan, PhasePlan, Side, plan_memory
@@ -48,6 +48,7 @@ def plan_report(
     facts: Facts,
     *,
     matrix_version: str,
+    cause_order: tuple[str, ...],
     extras: Extras | None = None,
 ) -> Report:
     """Plan a job and report it.
@@ -58,6 +59,7 @@ def plan_report(
         limits: The machine's.
         facts: What is known of the machine.
         matrix_version: For the envelope.
+        cause_order: Causes, the most fundamental first.
         extras: What else is asked for.
     """
     job, wanted = resolved.job, extras or Extras()
@@ -78,7 +80,7 @@ def plan_report(
         facts,
         plan_findings(plan, limits, judgement, tried, table),
         matrix_version=matrix_version,
-        cause_order=CAUSE_ORDER,
+        cause_order=cause_order,
         notes=(*resolved.notes, *planner.calibration.words),
         extra=body,
     )

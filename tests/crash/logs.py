@@ -70,7 +70,7 @@ def report_of(
 ) -> Report:
     raw = text.encode() if isinstance(text, str) else text
     return diagnose(
-        scan_stream(io.BytesIO(raw), MATRIX.signals, "train.log"),
+        scan_stream(io.BytesIO(raw), MATRIX, "train.log"),
         facts or Facts(),
         MATRIX,
         Circumstances(exit_code, Phase(phase) if phase else None),

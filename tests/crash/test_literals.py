@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from envguard.crash.literals import NOISE, build_search, keys_of
 from tests.crash.logs import MATRIX
 
-ROWS = [(row.id, row.pattern, row.literals) for row in MATRIX.signals.signatures]
-ROWS += [(row.id, row.pattern, row.literals) for row in MATRIX.signals.phases]
+ROWS = [(row.id, row.pattern, row.literals) for row in MATRIX.causes.signatures]
+ROWS += [(row.id, re.compile(row.regex), row.literals) for row in MATRIX.signals.phases]
 
 
 @pytest.mark.parametrize(("name", "pattern", "literals"), ROWS, ids=[row[0] for row in ROWS])

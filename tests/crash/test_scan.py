@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import random
-import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,17 +13,17 @@ from tests.crash.logs import MATRIX, report_of
 
 if TYPE_CHECKING:
     from envguard.crash.log import Log
-    from envguard.matrix.signal_rows import Signature
+    from envguard.matrix.causes import Signature
 
 OOM = b"Out of memory: Killed process 91 (python) total-vm:9kB, anon-rss:8kB, file-rss:0kB\n"
 STEP = b"{'loss': 0.4321, 'grad_norm': 1.234, 'learning_rate': 1.9e-05, 'epoch': 0.12}\n"
 
 
 def scan(data: bytes) -> Log:
-    return scan_stream(io.BytesIO(data), MATRIX.signals, "log")
+    return scan_stream(io.BytesIO(data), MATRIX, "log")
 
 
-@pytest.mark.parametrize("row", MATRIX.signals.signatures, ids=lambda row: row.id)
+@pytest.mark.parametrize("row", MATRIX.causes.signatures, ids=lambda row: row.id)
 def test_every_signature_is_found_in_its_sample(row: object) -> None:
     name, sample = row.id, row.sample  # type: ignore[attr-defined]  # a Signature
     log = scan(b"first line\n" + sample.encode() + b"\nlast line\n")
@@ -87,10 +86,10 @@ def test_digits_matter_however_often_they_did_not() -> None:
     ],
 )
 def test_which_patterns_ask_for_certain_digits(pattern: str, reads: bool) -> None:
-    assert Mark("m", re.compile(pattern), (b"x",)).reads_digits is reads
+    assert Mark("m", pattern, (b"x",)).reads_digits is reads
 
 
-@given(st.lists(st.sampled_from(MATRIX.signals.signatures), min_size=1, max_size=6))
+@given(st.lists(st.sampled_from(MATRIX.causes.signatures), min_size=1, max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_lines_of_one_shape_do_not_hide_a_signature(rows: list[Signature]) -> None:
     """Lines that hold a text of a signature and do not match come first, often."""
@@ -149,7 +148,7 @@ def test_any_bytes_give_a_report(data: bytes) -> None:
 @given(
     st.lists(
         st.sampled_from(
-            [row.sample for row in MATRIX.signals.signatures]
+            [row.sample for row in MATRIX.causes.signatures]
             + ["Traceback (most recent call last):", "", "x" * 500]
         ),
         max_size=12,

@@ -4,9 +4,9 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from envguard.matrix.codes import CodeTable
 
 from envguard.errors import MatrixError
-from envguard.matrix.codes import CodeTable
 from envguard.matrix.loader import Matrix
 from envguard.matrix.reading import Document
 from tests.matrix.literals import (

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from envguard.facts.findings import Finding, Status, root_cause_of, verdict_of
+from envguard.matrix.loader import Matrix
 from envguard.memory.changes import try_changes
-from envguard.memory.findings import CAUSE_ORDER, plan_findings
+from envguard.memory.findings import plan_findings
 from envguard.memory.job import Job, Option, Place, Recompute
 from envguard.memory.judgement import judge
 from envguard.memory.planner import Planner
@@ -32,7 +33,7 @@ def test_the_background_case_says_what_breaks_and_what_cures_it() -> None:
     assert first.source is not None
     assert first.source.url
     assert {item.origin for item in first.evidence} >= {"hf_trainer_deepspeed_zero012.node"}
-    assert root_cause_of(found, CAUSE_ORDER) == "host-oom-save"
+    assert root_cause_of(found, Matrix.load().order.causes) == "host-oom-save"
 
 
 def test_a_plan_that_fits_says_so_with_its_peaks() -> None:
@@ -81,7 +82,7 @@ def test_several_causes_are_all_found_and_the_earliest_is_the_root() -> None:
     found = findings(job("zero2", params=30e9), 80, 64)
     failing = [f.cause for f in found if f.status is Status.FAIL]
     assert set(failing) >= {"gpu-oom-states-plus-activations", "host-oom-save"}
-    assert root_cause_of(found, CAUSE_ORDER) == "host-oom-per-rank-load"
+    assert root_cause_of(found, Matrix.load().order.causes) == "host-oom-per-rank-load"
 
 
 def test_where_nothing_is_enough_the_remedy_says_so() -> None:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def document() -> Mapping[str, Any]:
     request = Request(params="7.6B", options={"strategy": "zero2", "gpus": 4})
     resolved = resolve(request, table())
-    report = plan_report(resolved, table(), limits(80, 64), Facts(), matrix_version="2026.11.29")
+    report = plan_report(
+        resolved, table(), limits(80, 64), Facts(), matrix_version="2026.11.29", cause_order=()
+    )
     return report.extra
 
 

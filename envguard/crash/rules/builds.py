@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.model import Outcome, WordRule, apply_words, make_finding
+from envguard.crash.rules.model import make_finding
 from envguard.facts.findings import Finding, Status
 
 if TYPE_CHECKING:
@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     from envguard.crash.case import Case
 
 INSTALL_TOOLKIT = "install the CUDA toolkit of torch's CUDA major and set CUDA_HOME"
-_WORDS = (
-    # Nothing wrong was installed: the resolver stopped before it chose.
-)
-
-
-def check_build_words(case: Case) -> Iterator[Finding]:
-    """Words that name the cause."""
-    yield from apply_words(_WORDS, case)
 
 
 def check_toolkit_version(case: Case) -> Iterator[Finding]:

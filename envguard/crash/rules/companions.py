@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.checks.installed import judged_torch
 from envguard.checks.remedies import released_for
 from envguard.crash.rules.model import (
-    Outcome,
-    WordRule,
-    apply_words,
     make_finding,
     version_or_none,
 )
@@ -23,7 +19,6 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
 
-_WORDS = ()
 _OF_BACKEND = {"hip": "ROCm", "xpu": "XPU"}
 _BACKEND_LIBRARY = re.compile(r"lib(?:torch|c10)_(?P<backend>hip|xpu)\.so")
 _CUDA_BUILD_LIBRARY = re.compile(r"lib(?:torch|c10)_cuda\.so")
@@ -39,11 +34,6 @@ _LOOSE = {
     "causal_conv1d": "causal-conv1d",
     "selective_scan": "mamba-ssm",
 }
-
-
-def check_companion_words(case: Case) -> Iterator[Finding]:
-    """Words that name the cause."""
-    yield from apply_words(_WORDS, case)
 
 
 def check_xformers(case: Case) -> Iterator[Finding]:

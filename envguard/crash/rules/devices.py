@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.model import Outcome, make_finding
+from envguard.crash.rules.model import make_finding
 from envguard.crash.trouble import worked_after
 from envguard.facts.findings import Evidence, Finding, Status
 from envguard.matrix.fit import driver_system

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from envguard.crash.rules.devices import is_board
 from envguard.crash.rules.kernel_driver import REFUSED
-from envguard.crash.rules.model import Outcome, WordRule, apply_words, make_finding
+from envguard.crash.rules.model import make_finding
 from envguard.facts.findings import Finding, Status
 from envguard.facts.versions import CudaVersion
 
@@ -23,15 +23,9 @@ _NO_DEVICE = (
     "smi-no-devices",
     "nvml-driver-absent",
 )
-_WORDS = ()
 
 
 _COMPATIBLE_SINCE = 11  # CUDA majors with minor-version compatibility
-
-
-def check_driver_words(case: Case) -> Iterator[Finding]:
-    """Words that name the cause."""
-    yield from apply_words(_WORDS, case)
 
 
 def check_driver_age(case: Case) -> Iterator[Finding]:

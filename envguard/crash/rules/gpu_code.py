@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from envguard.crash.rules.devices import is_board
-from envguard.crash.rules.model import Outcome, make_finding
+from envguard.crash.rules.model import make_finding
 from envguard.crash.trouble import worked_after
 from envguard.facts.findings import Evidence, Finding, Status
 from envguard.facts.machine import OperatingSystem, Platform

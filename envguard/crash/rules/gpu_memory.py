@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.model import Outcome, WordRule, apply_words, make_finding
+from envguard.crash.rules.model import make_finding
 from envguard.facts.findings import Evidence, Finding, Status
 
 if TYPE_CHECKING:
@@ -13,24 +13,8 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
 
-_WORDS = ()
-MEMLOCK = WordRule(
-    str(
-        "CRS103",
-        "memlock-too-small",
-        "memory could not be locked for InfiniBand",
-        "The limit of locked memory (ulimit -l) is too small for NCCL's buffers.",
-        "set ulimit -l unlimited (docker --ulimit memlock=-1, Slurm PropagateResourceLimits)",
-    ),
-    ("memlock-words",),
-)
 _BYTES = re.compile(r"([\d.]{1,12}) (KiB|MiB|GiB)")
 _UNITS = {"KiB": 2**-20, "MiB": 2**-10, "GiB": 1.0}
-
-
-def check_gpu_words(case: Case) -> Iterator[Finding]:
-    """Words that name the cause."""
-    yield from apply_words((*_WORDS, MEMLOCK), case)
 
 
 def check_gpu_memory(case: Case) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.model import Outcome, WordRule, apply_words, make_finding
+from envguard.crash.rules.model import make_finding
 from envguard.facts.findings import Evidence, Finding, Status
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from envguard.crash.log import Hit
     from envguard.matrix.signal_rows import ErrorRow
 
-_WORDS = ()
 _HARDWARE = frozenset({"hw", "link"})
 
 
@@ -34,9 +33,10 @@ def check_hardware(case: Case) -> Iterator[Finding]:
 
 def check_kernel_faults(case: Case) -> Iterator[Finding]:
     """Faults in GPU code, unless the hardware is shown to be at fault."""
-    if any(row.kind in _HARDWARE for _, row in _xids(case)):
-        return
-    yield from apply_words(_WORDS, case)
+    hits = case.hits("illegal-access", "launch-failure")
+    is_other = case.log.has("ecc-uncorrectable", "nvlink-uncorrectable", "nccl-transport-cure")
+    if hits and not is_other and not any(row.kind in _HARDWARE for _, row in _xids(case)):
+        yield make_finding(case, "gpu-kernel-fault", Status.FAIL, hits)
 
 
 def _xids(case: Case) -> Iterator[tuple[Hit, ErrorRow]]:

@@ -12,7 +12,7 @@ from envguard.crash.rules.measured import (
     no_kill_was_counted,
     run_evidence,
 )
-from envguard.crash.rules.model import Outcome, make_finding
+from envguard.crash.rules.model import make_finding
 from envguard.crash.trouble import went_on
 from envguard.facts.findings import Evidence, Finding, Status
 

@@ -2,8 +2,4 @@
 
 from __future__ import annotations
 
-from envguard.crash.rules.model import Outcome, WordRule
-
 _OLD_DEEPSPEED = "DeepSpeed is too old for this torch"
-
-WORDS = ()

@@ -7,16 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.crash.rules.companions import (
-    VISION,
     goes_with,
     is_of_ffmpeg,
     outcome_of_library,
     owner_of,
 )
 from envguard.crash.rules.devices import is_board
-from envguard.crash.rules.driver import NO_GPU
-from envguard.crash.rules.import_words import WORDS
-from envguard.crash.rules.model import Outcome, apply_words, make_finding
+from envguard.crash.rules.model import make_finding
 from envguard.facts.findings import Evidence, Finding, Status
 
 if TYPE_CHECKING:
@@ -42,11 +39,6 @@ _CUDA_LIBRARY = re.compile(
 )
 _OF_DRIVER = re.compile(r"lib(?:cuda|nvidia-ml|nvidia-ptxjitcompiler)\.so")
 _OF_TORCH = re.compile(r"lib(?:torch|c10|caffe2|shm|torch_cuda)\w{0,20}\.so")
-
-
-def check_import_words(case: Case) -> Iterator[Finding]:
-    """Words that name the cause."""
-    yield from apply_words(WORDS, case)
 
 
 def check_undefined_symbol(case: Case) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.crash.rules.devices import is_board
-from envguard.crash.rules.model import Outcome, make_finding, version_or_none
+from envguard.crash.rules.model import make_finding, version_or_none
 from envguard.facts.findings import Finding, Status
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.versions import CPU, Backend

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.checks.breaks import break_finding, condition_values, contradicts
-from envguard.crash.rules.model import Outcome, line_evidence
-from envguard.crash.suspicion import Suspicion
+from envguard.crash.rules.model import line_evidence
+from envguard.crash.suspicion import Suspect
 from envguard.facts.findings import Finding, Status
-from envguard.matrix.signal_rows import Proof
+from envguard.matrix.causes import Hypothesis, Message, Proof
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,14 +37,17 @@ def suspect_breaks(case: Case) -> Iterator[Suspect]:
         found = _finding(case, row)
         names = ", ".join(name for name in row.when if name not in condition_values(case.facts))
         cure = found.remedy.text if found.remedy else "take other versions"
-        yield Suspect(
-            str(found.code, row.cause, found.title, row.text, cure),
-            "the log shows its words",
-            f"not known here: the version of {names}",
-            f"compare the versions; if they are those of the break, {cure}",
-            found.remedy.command if found.remedy else (),
-            (*row.shows, *row.frames),
+        raised = Hypothesis(
+            id=row.name,
+            says="",
+            speaks="the log shows its words",
+            against=f"not known here: the version of {names}",
+            experiment=f"compare the versions; if they are those of the break, {cure}",
+            command=found.remedy.command if found.remedy else (),
+            lines=(*row.shows, *row.frames),
         )
+        message = Message(row.name, row.cause, found.code, found.title, row.text, cure)
+        yield Suspect(raised, message=message)
 
 
 def _shown_breaks(case: Case) -> Iterator[tuple[Break, bool]]:
@@ -53,7 +56,7 @@ def _shown_breaks(case: Case) -> Iterator[tuple[Break, bool]]:
     for row in case.matrix.breaks.shown_in(case.log.hits.keys()):
         if contradicts(row, versions, case.facts):
             continue
-        words = [case.table.signature(name) for name in row.shows if case.log.has(name)]
+        words = [case.matrix.causes.signature(name) for name in row.shows if case.log.has(name)]
         is_certain = any(word.proves is Proof.CERTAIN for word in words)
         yield row, is_certain or next(iter(row.when), "") in versions
 

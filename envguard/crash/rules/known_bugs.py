@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.checks.breaks import condition_values
-from envguard.crash.rules.model import Outcome, line_evidence
+from envguard.crash.rules.model import line_evidence
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 
 if TYPE_CHECKING:
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
     from envguard.crash.log import Hit
-    from envguard.matrix.signal_rows import NativeBug
+    from envguard.matrix.causes import NativeBug
 
 
 def check_known_bugs(case: Case) -> Iterator[Finding]:
     """Every row whose signal, words, GPU and versions all are those of the crash."""
-    for bug in case.table.native_bugs:
+    for bug in case.matrix.causes.native_bugs:
         hits = shown_by(bug, case)
         if hits is not None and fits(bug, case) is True:
             yield bug_finding(bug, case, hits, Status.FAIL)
@@ -54,18 +54,17 @@ def fits(bug: NativeBug, case: Case) -> bool | None:
 
 def bug_finding(bug: NativeBug, case: Case, hits: tuple[Hit, ...], status: Status) -> Finding:
     """The finding of a row, with its own words."""
-    outcome = (
-        "vendor-lib-bug.vendor"
-        if bug.cause == "vendor-lib-bug.vendor".cause
-        else "torch-release-bug"
+    is_of_vendor = bug.cause == "vendor-lib-bug"
+    message = case.matrix.causes.message(
+        "vendor-lib-bug.vendor" if is_of_vendor else "torch-release-bug"
     )
     versions = condition_values(case.facts)
     stated = tuple(
         Evidence(name, str(versions[name]), "the subject") for name in bug.when if name in versions
     )
     finding = Finding(
-        code=outcome.code,
-        cause=outcome.cause,
+        code=message.code,
+        cause=message.cause,
         status=status,
         title=bug.title,
         detail=bug.text,

@@ -5,20 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.crash.exits import SIGHUP, SIGINT, SIGKILL, SIGTERM
-from envguard.crash.rules.model import Outcome, WordRule, apply_words, make_finding
+from envguard.crash.rules.model import make_finding
 from envguard.facts.findings import Finding, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-
-_WORDS = ()
-
-
-def check_launcher_words(case: Case) -> Iterator[Finding]:
-    """Words that name the cause."""
-    yield from apply_words(_WORDS, case)
 
 
 def check_asked_to_stop(case: Case) -> Iterator[Finding]:

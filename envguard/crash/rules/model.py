@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -16,73 +15,33 @@ if TYPE_CHECKING:
     from envguard.crash.case import Case
     from envguard.crash.log import Hit
     from envguard.facts.source import Source
+    from envguard.matrix.causes import Message, ShownBy
 
 _SHOWN_HITS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a rule says when it applies; the same text explains the code.
-
-    Args:
-        code: ``CRS###``; never reused.
-        cause: The cause.
-        title: One line; ``{name}`` takes what the pattern named.
-        detail: What it means, likewise.
-        remedy: What to do first, likewise.
-        command: A command that does it.
-    """
-
-    code: str
-    cause: str
-    title: str
-    detail: str
-    remedy: str
-    command: tuple[str, ...] = ()
+def check_shown(case: Case) -> Iterator[Finding]:
+    """The findings of all causes that words of the log establish by themselves."""
+    for cause in case.matrix.causes.causes:
+        for shown in cause.shown:
+            yield from _apply(shown, case)
 
 
-@dataclass(frozen=True, slots=True)
-class WordRule:
-    """Words that prove a cause by themselves.
-
-    Args:
-        outcome: What is said.
-        ids: Signatures of which one has to be there.
-        needs: Signatures of which one has to be there as well; empty needs none.
-        unless: Signatures that forbid it.
-        status: How it counts.
-        is_survivable: A program can go on after them; where it did, they are a warning.
-    """
-
-    outcome: Outcome
-    ids: tuple[str, ...]
-    needs: tuple[str, ...] = ()
-    unless: tuple[str, ...] = ()
-    status: Status = Status.FAIL
-    is_survivable: bool = False
-
-    def apply(self, case: Case) -> Iterator[Finding]:
-        """The finding, where the words are there."""
-        hits = case.hits(*self.ids)
-        if not hits or case.log.has(*self.unless):
-            return
-        also = case.hits(*self.needs)
-        if self.needs and not also:
-            return
-        is_over = self.is_survivable and worked_after(case, hits[-1])
-        status = Status.WARN if is_over else self.status
-        yield make_finding(case, self.outcome, status, (*hits, *also))
-
-
-def apply_words(rules: Iterable[WordRule], case: Case) -> Iterator[Finding]:
-    """The findings of all word rules that apply."""
-    for rule in rules:
-        yield from rule.apply(case)
+def _apply(shown: ShownBy, case: Case) -> Iterator[Finding]:
+    hits = case.hits(*shown.any)
+    if not hits or case.log.has(*shown.unless):
+        return
+    also = case.hits(*shown.all)
+    if shown.all and not also:
+        return
+    is_over = shown.survivable and worked_after(case, hits[-1])
+    status = Status.WARN if is_over else shown.status
+    yield make_finding(case, shown.says, status, (*hits, *also))
 
 
 def make_finding(
     case: Case,
-    outcome: Outcome,
+    says: str | Message,
     status: Status,
     hits: Iterable[Hit] = (),
     *,
@@ -93,23 +52,24 @@ def make_finding(
 
     Args:
         case: For the name of the log and the sources of its signatures.
-        outcome: What is said.
+        says: The name of a message of the tables, or a message.
         status: How it counts.
         hits: The lines.
         more: Evidence that is no line of the log.
-        detail: Joined to what the outcome says.
+        detail: Joined to what the message says.
     """
     lines = tuple(hits)
     groups = {k: v for hit in reversed(lines) for k, v in hit.groups.items()}
-    said = _fill(outcome.detail, groups)
+    message = case.matrix.causes.message(says) if isinstance(says, str) else says
+    said = _fill(message.detail, groups)
     return Finding(
-        code=outcome.code,
-        cause=outcome.cause,
+        code=message.code,
+        cause=message.cause,
         status=status,
-        title=_fill(outcome.title, groups),
+        title=_fill(message.title, groups),
         detail=f"{said} {detail}".strip(),
         evidence=(*line_evidence(case, lines), *more),
-        remedy=Remedy(_fill(outcome.remedy, groups), outcome.command) if outcome.remedy else None,
+        remedy=Remedy(_fill(message.remedy, groups), message.command) if message.remedy else None,
         source=_source(case, lines),
         line=lines[0].line if lines else None,
     )
@@ -135,7 +95,7 @@ def line_evidence(case: Case, hits: Iterable[Hit]) -> tuple[Evidence, ...]:
 def _source(case: Case, hits: tuple[Hit, ...]) -> Source | None:
     for hit in hits:
         if not hit.id.startswith("phase:"):
-            return case.table.signature(hit.id).provenance.source
+            return case.matrix.causes.signature(hit.id).provenance.source
     return None
 
 

@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from envguard.crash.exits import SIGABRT, SIGBUS, SIGILL, SIGSEGV
-from envguard.crash.rules.model import Outcome, make_finding
-from envguard.crash.rules.nccl import TRANSPORT
+from envguard.crash.rules.model import make_finding
 from envguard.facts.findings import Evidence, Finding, Status
 
 if TYPE_CHECKING:

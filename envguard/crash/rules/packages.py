@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.model import Outcome, WordRule, apply_words, make_finding
+from envguard.crash.rules.model import make_finding
 from envguard.facts.findings import Finding, Status
 
 if TYPE_CHECKING:
@@ -15,15 +15,9 @@ if TYPE_CHECKING:
     from envguard.crash.log import Hit
 
 _REFUSED = "requirement-not-met"
-_WORDS = ()
 _OF_TRANSFORMERS = frozenset({"transformers", "accelerate", "peft", "trl"})
 _DIFFER = "package-versions-differ"
 _NEAR = 6
-
-
-def check_package_words(case: Case) -> Iterator[Finding]:
-    """Words that name the cause."""
-    yield from apply_words(_WORDS, case)
 
 
 def check_missing_names(case: Case) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.model import Outcome, WordRule, apply_words, make_finding
+from envguard.crash.rules.model import make_finding
 from envguard.crash.rules.shared_memory import SHM_FOLDER
 from envguard.facts.findings import Finding, Status
 
@@ -12,13 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-
-_WORDS = ()
-
-
-def check_program_words(case: Case) -> Iterator[Finding]:
-    """Words that name the cause."""
-    yield from apply_words(_WORDS, case)
 
 
 def check_disk(case: Case) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.model import Outcome, make_finding
+from envguard.crash.rules.model import make_finding
 from envguard.facts.findings import Evidence, Finding, Status
 
 if TYPE_CHECKING:

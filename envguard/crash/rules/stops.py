@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.crash.exits import SIGKILL, SIGTERM
-from envguard.crash.rules.launchers import SUPERVISOR
-from envguard.crash.rules.model import Outcome, make_finding
+from envguard.crash.rules.model import make_finding
 from envguard.crash.trouble import own_exceptions, went_on
 from envguard.facts.findings import Finding, Status
 

@@ -1,0 +1,561 @@
+"""Causes as rows: meaning, sentences, the signatures that show it, its hypotheses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from packaging.specifiers import SpecifierSet
+
+from envguard.errors import MatrixError
+from envguard.facts.findings import Status
+from envguard.matrix.package_rows import read_specifiers
+from envguard.matrix.reading import Row
+from envguard.matrix.rows import Provenance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from envguard.matrix.reading import Document
+
+T = TypeVar("T")
+
+
+class Scope(Enum):
+    """Whose fault a cause is."""
+
+    NODE = "node"
+    ENVIRONMENT = "environment"
+    JOB = "job"
+
+
+class Proof(Enum):
+    """How far a signature alone proves what it means."""
+
+    CERTAIN = "certain"
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Sentences that a finding of a cause says; ``{name}`` takes what a signature named.
+
+    Args:
+        id: Its name: the cause's slug, or the slug, a dot and a word where the cause has several.
+        cause: The slug of its cause.
+        code: The finding code that it prints.
+        title: One line.
+        detail: What it means.
+        remedy: What to do first; empty for nothing.
+        command: A command that does it; empty where none does.
+    """
+
+    id: str
+    cause: str
+    code: str
+    title: str
+    detail: str = ""
+    remedy: str = ""
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBy:
+    """Signatures that establish a cause by themselves.
+
+    Args:
+        says: The message of the finding.
+        any: Signatures of which one has to be there.
+        all: Signatures of which one has to be there as well; empty needs none.
+        unless: Signatures that forbid it.
+        status: How the finding counts.
+        survivable: A program can go on after them; where it did, they are a warning.
+    """
+
+    says: str
+    any: tuple[str, ...]
+    all: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    status: Status = Status.FAIL
+    survivable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A cause that may be it: what speaks for and against, and the one experiment that decides.
+
+    Args:
+        id: Its name, by which a rule asks for it.
+        says: The message of the cause.
+        speaks: What speaks for it.
+        against: What speaks against it; empty for nothing.
+        experiment: The one thing to change, and what would decide.
+        command: The experiment as a command; empty where it is none.
+        lines: Signatures whose lines are shown.
+        any: Signatures that raise it without a rule; empty where a rule asks for it.
+        unless: Signatures that forbid that.
+    """
+
+    id: str
+    says: str
+    speaks: str
+    against: str
+    experiment: str
+    command: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    any: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What a cause is, and how it behaves beside others.
+
+    Args:
+        slug: Its name; never changes meaning.
+        text: One sentence.
+        scope: Whose fault it is.
+        says: Its messages; none where checks word their own.
+        shown: What establishes it in a text.
+        suspects: The hypotheses as which it may stand.
+        explains: Signatures that a failing check of this cause explains.
+        same_matter: Causes that give way when a check establishes this one.
+        cured_by_build: Another torch build cures it.
+        crashes_natively: It can end a process in native code while it starts, without a word.
+        decided_by: Which evidence decides for it; empty where none is named.
+    """
+
+    slug: str
+    text: str
+    scope: Scope
+    says: tuple[Message, ...]
+    shown: tuple[ShownBy, ...]
+    suspects: tuple[Hypothesis, ...]
+    explains: tuple[str, ...]
+    same_matter: frozenset[str]
+    cured_by_build: bool
+    crashes_natively: bool
+    decided_by: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Words in a text that mean something.
+
+    Args:
+        id: Its name.
+        regex: The pattern, searched in lines that hold one of the literals.
+        literals: Texts of which a matching line holds at least one.
+        means: What it means.
+        proves: How far it alone proves what it means.
+        sample: A text that it matches.
+    """
+
+    id: str
+    regex: str
+    literals: tuple[str, ...]
+    means: str
+    proves: Proof
+    sample: str
+    provenance: Provenance
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled pattern; made when a line holds a literal, which most never do.
+
+        Raises:
+            MatrixError: The row's text is no pattern.
+        """
+        return compile_pattern(self.id, self.regex)
+
+
+def compile_pattern(name: str, regex: str) -> re.Pattern[str]:
+    """The pattern of a row.
+
+    Args:
+        name: The row's name, for the message.
+        regex: The row's text.
+
+    Raises:
+        MatrixError: The text is no pattern.
+    """
+    try:
+        return re.compile(regex)
+    except re.error as err:
+        raise MatrixError(f"signature {name}: {regex!r} is not a pattern: {err}") from err
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRow:
+    """What a finding code means.
+
+    Args:
+        code: ``FAM###``; never reused.
+        causes: Slugs that findings with this code carry.
+        title: A few words.
+        meaning: What it means for the program.
+        found: From which facts and tables it is told.
+        fix: What to do, the first step first; empty when there is nothing to do.
+    """
+
+    code: str
+    causes: tuple[str, ...]
+    title: str
+    meaning: str
+    found: str
+    fix: tuple[str, ...]
+    provenance: Provenance
+
+    @property
+    def family(self) -> str:
+        """The letters that it begins with."""
+        return self.code.rstrip("0123456789")
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFamily:
+    """A family of codes, by the letters that they begin with.
+
+    Args:
+        prefix: ``GPU``.
+        about: What its codes are about, in a few words.
+    """
+
+    prefix: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class NativeBug:
+    """A bug in a release of torch or of a vendor's library that ends processes by a signal.
+
+    Args:
+        id: Its name.
+        signal: Number of the signal.
+        signature: Words of the log that show it; empty when the signal alone does.
+        gpus: Words of a GPU's name that bound it; empty for all GPUs.
+        when: Bounds of versions, of distributions or of ``torch_cuda``.
+        cause: ``torch-release-bug`` or ``vendor-lib-bug``.
+        title: One line.
+        text: What it is.
+        fix: What cures it.
+        command: The cure as a command; empty when it is none.
+    """
+
+    id: str
+    signal: int
+    signature: str
+    gpus: tuple[str, ...]
+    when: Mapping[str, SpecifierSet]
+    cause: str
+    title: str
+    text: str
+    fix: str
+    command: tuple[str, ...]
+    provenance: Provenance
+
+
+class OrderTable:
+    """The rows of ``order.toml``: the one order of causes, and the families of codes.
+
+    Args:
+        document: The decoded file.
+
+    Raises:
+        MatrixError: The order names a cause twice, or a family has no text.
+    """
+
+    def __init__(self, document: Document) -> None:
+        order = document.data.get("order")
+        if not isinstance(order, list) or not all(isinstance(slug, str) for slug in order):
+            raise MatrixError(f"{document.name}: order: expected a list of causes")
+        twice = {slug for slug in order if order.count(slug) > 1}
+        if twice:
+            raise MatrixError(f"{document.name}: order: names {sorted(twice)[0]!r} twice")
+        self.causes: tuple[str, ...] = tuple(order)
+        self.families = tuple(_read_families(document))
+        self._rank = {slug: index for index, slug in enumerate(order)}
+
+    def rank(self, slug: str) -> int:
+        """The place of a cause; those that the order does not name stand last."""
+        return self._rank.get(slug, len(self._rank))
+
+
+class CauseTable:
+    """The rows of all tables below ``causes/``.
+
+    Args:
+        documents: The decoded files, in the order of their names.
+        order: The order of causes and the families of codes.
+
+    Raises:
+        MatrixError: A row misses a field, is stated twice, or names a row that is none.
+    """
+
+    def __init__(self, documents: tuple[Document, ...], order: OrderTable) -> None:
+        self.order = order
+        found = [(row, _read_cause(row)) for row in _rows(documents, "cause")]
+        found.sort(key=lambda pair: order.rank(pair[1].slug))
+        self.causes = tuple(cause for _, cause in found)
+        self._causes = _unique("slug", [(row, cause.slug, cause) for row, cause in found])
+        self._messages = _unique("says", [(r, m.id, m) for r, c in found for m in c.says])
+        self._suspects = _unique("suspect", [(r, h.id, h) for r, c in found for h in c.suspects])
+        signatures = [(row, _read_signature(row)) for row in _rows(documents, "signature")]
+        self.signatures = tuple(signature for _, signature in signatures)
+        self.signature_places = tuple((row.place, signature) for row, signature in signatures)
+        self._signatures = _unique("id", [(row, s.id, s) for row, s in signatures])
+        self.native_bugs = tuple(_read_bug(row) for row in _rows(documents, "native_bug"))
+        self._code_rows = [(row, _read_code(row)) for row in _rows(documents, "code")]
+        self._codes = _unique("code", [(row, code.code, code) for row, code in self._code_rows])
+        self.codes = tuple(self._codes[code] for code in sorted(self._codes))
+        self._prove(found, documents)
+
+    @property
+    def families(self) -> tuple[CodeFamily, ...]:
+        """The families of codes."""
+        return self.order.families
+
+    def cause(self, slug: str) -> Cause | None:
+        """The row of a cause; None when there is none."""
+        return self._causes.get(slug)
+
+    def message(self, name: str) -> Message:
+        """The message of this name.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return self._messages[name]
+
+    def hypothesis(self, name: str) -> Hypothesis:
+        """The hypothesis of this name.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return self._suspects[name]
+
+    def signature(self, name: str) -> Signature:
+        """The signature of this name.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return self._signatures[name]
+
+    def code(self, text: str) -> CodeRow | None:
+        """The row of a code, in capitals; None when there is none."""
+        return self._codes.get(text)
+
+    def carrying(self, slug: str) -> tuple[CodeRow, ...]:
+        """The codes that carry a cause."""
+        return tuple(row for row in self.codes if slug in row.causes)
+
+    def family(self, prefix: str) -> tuple[CodeRow, ...]:
+        """The codes of a family."""
+        return tuple(row for row in self.codes if row.family == prefix)
+
+    @cached_property
+    def cured_by_build(self) -> frozenset[str]:
+        """The causes that another torch build cures."""
+        return frozenset(cause.slug for cause in self.causes if cause.cured_by_build)
+
+    def named_like(self, text: str) -> tuple[str, ...]:
+        """The codes and causes that begin with a text, whose case does not matter."""
+        return tuple(name for name in self._names() if name.lower().startswith(text.lower()))
+
+    def suggest(self, text: str) -> tuple[str, ...]:
+        """The codes and causes that look like a mistyped one, the most similar first."""
+        from difflib import get_close_matches  # only for a mistyped name
+
+        names = {name.lower(): name for name in self._names()}
+        return tuple(names[found] for found in get_close_matches(text.lower(), names, 4, 0.5))
+
+    def _names(self) -> Iterator[str]:
+        yield from (row.code for row in self.codes)
+        yield from sorted(self._causes)
+
+    def _prove(self, found: list[tuple[Row, Cause]], documents: tuple[Document, ...]) -> None:
+        """Every name in a row is the name of a row."""
+        for row, cause in found:
+            for field, names in _signatures_of(cause):
+                _refuse(row, field, names, self._signatures, "signature")
+            said = [(entry.says, "shown") for entry in cause.shown]
+            said += [(entry.says, "suspect") for entry in cause.suspects]
+            for name, field in said:
+                _refuse(row, f"{field}.says", [name], self._messages, "message")
+            codes = [message.code for message in cause.says]
+            _refuse(row, "says.code", codes, self._codes, "code")
+            _refuse(row, "same_matter", cause.same_matter, self._causes, "cause")
+        for row, code in self._code_rows:
+            if not any(family.prefix == code.family for family in self.families):
+                raise row.error("code", f"{code.code} is of no family")
+            _refuse(row, "causes", code.causes, self._causes, "cause")
+        for row in _rows(documents, "native_bug"):
+            named = [row.text("signature")] if row.has("signature") else []
+            _refuse(row, "signature", named, self._signatures, "signature")
+
+
+def _signatures_of(cause: Cause) -> Iterator[tuple[str, tuple[str, ...]]]:
+    yield "explains", cause.explains
+    for shown in cause.shown:
+        yield "shown", (*shown.any, *shown.all, *shown.unless)
+    for suspect in cause.suspects:
+        yield "suspect", (*suspect.lines, *suspect.any, *suspect.unless)
+
+
+def _refuse(
+    row: Row, field: str, names: Iterable[str], known: Mapping[str, object], kind: str
+) -> None:
+    for name in names:
+        if name not in known:
+            raise row.error(field, f"there is no {kind} {name!r}")
+
+
+def _rows(documents: Iterable[Document], array: str) -> Iterator[Row]:
+    for document in documents:
+        if array in document.data:
+            yield from document.rows(array)
+
+
+def _unique(field: str, entries: Iterable[tuple[Row, str, T]]) -> dict[str, T]:
+    found: dict[str, T] = {}
+    for row, name, value in entries:
+        if name in found:
+            raise row.error(field, f"{name!r} is stated twice")
+        found[name] = value
+    return found
+
+
+def _below(row: Row, array: str) -> Iterator[Row]:
+    """The rows of an array inside a row."""
+    items = row.data.get(array, [])
+    if not isinstance(items, list):
+        raise row.error(array, "expected rows")
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise row.error(f"{array}[{index}]", "expected a row of fields")
+        yield Row(row.document, f"{row.array}[{row.index}].{array}", index, item)
+
+
+def _text(row: Row, field: str, default: str = "") -> str:
+    return row.text(field) if row.has(field) else default
+
+
+def _texts(row: Row, field: str) -> tuple[str, ...]:
+    return row.texts(field) if row.has(field) else ()
+
+
+def _read_cause(row: Row) -> Cause:
+    slug = row.text("slug")
+    return Cause(
+        slug=slug,
+        text=row.text("text"),
+        scope=row.value("scope", Scope),
+        says=tuple(_read_message(below, slug) for below in _below(row, "says")),
+        shown=tuple(_read_shown(below, slug) for below in _below(row, "shown")),
+        suspects=tuple(_read_suspect(below, slug) for below in _below(row, "suspect")),
+        explains=_texts(row, "explains"),
+        same_matter=frozenset(_texts(row, "same_matter")),
+        cured_by_build=row.flag("cured_by_build", default=False),
+        crashes_natively=row.flag("crashes_natively", default=False),
+        decided_by=_text(row, "decided_by"),
+        provenance=row.provenance(),
+    )
+
+
+def _read_message(row: Row, slug: str) -> Message:
+    name = _text(row, "id", slug)
+    if name != slug and not name.startswith(f"{slug}."):
+        raise row.error("id", f"expected {slug!r}, or {slug!r}, a dot and a word")
+    return Message(
+        id=name,
+        cause=slug,
+        code=row.text("code"),
+        title=row.text("title"),
+        detail=_text(row, "detail"),
+        remedy=_text(row, "remedy"),
+        command=_texts(row, "command"),
+    )
+
+
+def _read_shown(row: Row, slug: str) -> ShownBy:
+    return ShownBy(
+        says=_text(row, "says", slug),
+        any=row.texts("any"),
+        all=_texts(row, "all"),
+        unless=_texts(row, "unless"),
+        status=row.value("status", Status) if row.has("status") else Status.FAIL,
+        survivable=row.flag("survivable", default=False),
+    )
+
+
+def _read_suspect(row: Row, slug: str) -> Hypothesis:
+    return Hypothesis(
+        id=_text(row, "id", slug),
+        says=_text(row, "says", slug),
+        speaks=_text(row, "speaks"),
+        against=_text(row, "against"),
+        experiment=_text(row, "experiment"),
+        command=_texts(row, "command"),
+        lines=_texts(row, "lines"),
+        any=_texts(row, "any"),
+        unless=_texts(row, "unless"),
+    )
+
+
+def _read_signature(row: Row) -> Signature:
+    return Signature(
+        id=row.text("id"),
+        regex=row.text("regex"),
+        literals=row.texts("literals"),
+        means=_text(row, "means"),
+        proves=row.value("proves", Proof) if row.has("proves") else Proof.HIGH,
+        sample=row.text("sample"),
+        provenance=row.provenance(),
+    )
+
+
+def _read_code(row: Row) -> CodeRow:
+    return CodeRow(
+        code=row.text("code"),
+        causes=row.words("causes"),
+        title=row.text("title"),
+        meaning=row.text("meaning"),
+        found=row.text("found"),
+        fix=_texts(row, "fix"),
+        provenance=row.provenance(),
+    )
+
+
+def _read_bug(row: Row) -> NativeBug:
+    return NativeBug(
+        row.text("id"),
+        row.integer("signal"),
+        _text(row, "signature"),
+        _texts(row, "gpus"),
+        read_specifiers(row, "when"),
+        row.text("cause"),
+        row.text("title"),
+        row.text("text"),
+        row.text("fix"),
+        _texts(row, "command"),
+        row.provenance(),
+    )
+
+
+def _read_families(document: Document) -> Iterator[CodeFamily]:
+    table = document.data.get("family")
+    if not isinstance(table, dict):
+        raise MatrixError(f"{document.name}: family: expected a text for each prefix")
+    for prefix, about in table.items():
+        if not isinstance(about, str):
+            raise MatrixError(f"{document.name}: family.{prefix}: expected a text")
+        yield CodeFamily(prefix, about)
