@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.lock_index import HeavyIndex
 from benchmarks.side_by_side import print_ratio, print_timings, time_in_turn
-from envguard.lock.runner import find_uv
+from envguard.lock.uv import find_uv
 from tests.loopback.index import LoopbackIndex
 
 _PACKAGES = ("transformers", "accelerate", "datasets", "peft", "trl", "deepspeed", "numpy")

@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from packaging.version import Version
 
 from envguard.matrix.loader import Matrix
+from envguard.memory.formulas import Part
 from envguard.memory.job import (
     Job,
     Optimizer,
@@ -38,12 +39,11 @@ from envguard.memory.job import (
     Versions,
     ZeroSettings,
 )
-from envguard.memory.lines import Part
-from envguard.memory.model_file import count_model
+from envguard.memory.model_config import count_model
 from envguard.memory.plan import Phase, plan_memory
 
 if TYPE_CHECKING:
-    from envguard.memory.lines import Stack
+    from envguard.memory.formulas import Stack
 
 _CHILD = Path(__file__).resolve().parent / "_memory_cpu_child.py"
 _SHAPE = {

@@ -6,7 +6,7 @@ from envguard._version import __version__
 # PYTHONPATH shadows it, before the program could say so.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from envguard.crash.phase_mark import phase
+    from envguard.supervise.phase_mark import phase
 
 __all__ = ["__version__", "phase"]
 
@@ -14,7 +14,7 @@ __all__ = ["__version__", "phase"]
 def __getattr__(name: str) -> object:
     """Load ``envguard.phase`` when a training script asks for it."""
     if name == "phase":
-        from envguard.crash.phase_mark import phase
+        from envguard.supervise.phase_mark import phase
 
         return phase
     raise AttributeError(f"module 'envguard' has no attribute {name!r}")

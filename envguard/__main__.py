@@ -35,7 +35,7 @@ def entry() -> None:
     try:
         if _is_overlaid():
             _say(_CURE)
-        from envguard.cli.app import run_program
+        from envguard.cli.main import run_program
 
         status = run_program(_raise_interrupts if is_heeded else _do_nothing)
         if is_heeded:

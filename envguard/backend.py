@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from envguard.facts.machine import Platform
 from envguard.facts.versions import Backend
-from envguard.matrix.fit import CodeGrade, DriverFit, DriverGrade, grade_code, grade_driver
+from envguard.fit import CodeGrade, DriverFit, DriverGrade, grade_code, grade_driver
 from envguard.matrix.rows import TorchBuildRow
 
 if TYPE_CHECKING:

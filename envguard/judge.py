@@ -13,8 +13,8 @@ from envguard.checks.remedies import install_command
 from envguard.facts.findings import Remedy, Status
 from envguard.facts.machine import OperatingSystem
 from envguard.facts.report import Recommendation, Report, make_report
+from envguard.fit import DriverGrade
 from envguard.matrix.complete import complete_facts, possible_platforms
-from envguard.matrix.fit import DriverGrade
 from envguard.matrix.rows import minimum_for
 
 if TYPE_CHECKING:

@@ -455,7 +455,7 @@ def make_binaries(random: Random, folder: Path) -> list[str]:
 @cache
 def _parameters() -> Mapping[str, tuple[tuple[str, bool], ...]]:
     """Option and whether it takes a value, of each command that only reads."""
-    from envguard.cli.app import COMMANDS, _built
+    from envguard.cli.main import COMMANDS, _built
 
     left_out = (
         "--output",

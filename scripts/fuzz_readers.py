@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from typing import TYPE_CHECKING
 
-from envguard.cli.app import main as envguard
+from envguard.cli.main import main as envguard
 from scripts.fuzz_families import FAMILIES
 
 if TYPE_CHECKING:

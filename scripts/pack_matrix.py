@@ -12,9 +12,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from envguard.errors import DocumentError
-from envguard.matrix.invariants import verify
 from envguard.matrix.loader import Matrix
 from envguard.matrix.release import pack_release
+from envguard.matrix.verify import verify
 
 ROOT = Path(__file__).resolve().parent.parent
 

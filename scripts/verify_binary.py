@@ -14,12 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from envguard.cli.matrix_binary import (
-    WheelRequest,
-    largest_bytes,
-    parse_releases,
-    read_wheels,
-)
+from envguard.cli.matrix_verify import WheelRequest, largest_bytes, parse_releases, read_wheels
 from envguard.errors import InputError
 from envguard.matrix.loader import Matrix
 

@@ -14,9 +14,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from envguard.errors import ToolError
-from envguard.fetch.registry import Registry
-from envguard.fetch.tables import verify_tables
 from envguard.matrix.loader import Matrix
+from envguard.web.registry import Registry, verify_tables
 
 _NEWEST = 3
 

@@ -9,7 +9,7 @@ from packaging.version import Version
 from envguard.backend import Wish, rank_builds
 from envguard.facts.machine import Driver, Gpu, Host, Machine, OperatingSystem, Platform
 from envguard.facts.versions import Backend, ComputeCapability, DriverVersion
-from envguard.matrix.fit import DriverGrade
+from envguard.fit import DriverGrade
 from envguard.matrix.loader import Matrix
 
 LINUX = Platform(OperatingSystem.LINUX, "x86_64")

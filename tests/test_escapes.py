@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from envguard.cli import progress
-from envguard.cli.app import main
-from envguard.cli.failure import say
-from envguard.cli.output import write_text
+from envguard.cli import out
+from envguard.cli.main import main
+from envguard.cli.out import say, write_text
 from envguard.facts.findings import Status
 from envguard.printable import escaped_in_json, one_line, printable, printable_in_colour
 from envguard.render import Style, render_report
@@ -284,9 +283,9 @@ class Terminal(io.StringIO):
 def test_what_is_being_done(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress, "DELAY_S", 0.0)
+    monkeypatch.setattr(out, "DELAY_S", 0.0)
     monkeypatch.setenv("TERM", "xterm")
-    with progress.waiting(is_wanted=True) as tell:
+    with out.waiting(is_wanted=True) as tell:
         tell(f"[link=https://x.example]torch{MARK}[/link]")
         until = time.monotonic() + 30
         while "[/link]" not in screen.getvalue() and time.monotonic() < until:

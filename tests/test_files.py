@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from envguard.files import write_atomically
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links, FIFOs and devices of POSIX")

@@ -141,7 +141,7 @@ def loaded_by(code: str) -> set[str]:
 
 
 def test_the_version_is_told_without_loading_a_command() -> None:
-    loaded = loaded_by("from envguard.cli.app import main; main(['--version'])")
+    loaded = loaded_by("from envguard.cli.main import main; main(['--version'])")
     assert {name for name in loaded if name.startswith("envguard.")} <= {
         "envguard._version",
         "envguard.errors",
@@ -170,7 +170,7 @@ def test_the_program_searches_seldom_for_garbage_and_not_at_exit() -> None:
 
 
 def test_lock_starts_uv_without_what_is_needed_afterwards() -> None:
-    loaded = loaded_by("import envguard.cli.lock, envguard.cli.lock_run, envguard.cli.lock_targets")
+    loaded = loaded_by("import envguard.cli.lock, envguard.cli.lock_run, envguard.cli.lock_request")
     assert "envguard.lock.resolve" in loaded
     late = ("existence", "ladder", "locks", "pins", "previous", "pylock", "reqfile", "web")
     seldom = {"envguard.facts.findings", "envguard.facts.lock_record", "hashlib", "html.parser"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

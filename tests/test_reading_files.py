@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from envguard.errors import InputError
 from envguard.files import is_file, is_folder, read_bounded, read_utf8
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from envguard.cli.app import COMMANDS
+from envguard.cli.main import COMMANDS
 from envguard.errors import ExitCode
 from envguard.lock import FORMATS as LOCK_FORMATS
 from envguard.matrix.loader import Matrix

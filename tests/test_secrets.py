@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from envguard.errors import ExitCode
 from envguard.redaction import clean_text
 
@@ -294,7 +294,7 @@ def test_no_error_shows_a_secret(trial: Trial, error: str, kind: str) -> None:
 
 def test_a_defect_of_our_own_shows_no_secret(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENVGUARD_TRACEBACK", "1")
-    monkeypatch.setattr("envguard.cli.app._run", _fail)
+    monkeypatch.setattr("envguard.cli.main._run", _fail)
     assert trial.run(*DEFECT) == ExitCode.ENVGUARD_FAILED
     assert "RuntimeError" in trial.seen
     assert trial.leaks() == []

@@ -10,7 +10,7 @@ from envguard.binary.dynamic import Dynamic, read_dynamic
 from envguard.binary.elf import MAGIC, Image
 from envguard.binary.fatbin import MAGIC as FATBIN_MAGIC
 from envguard.binary.fatbin import GpuCode, read_fatbin_file, read_gpu_code
-from envguard.binary.libraries import is_torch_library, tell_cuda_major
+from envguard.binary.library import is_torch_library, tell_cuda_major
 from envguard.binary.source import UnreadableError
 from envguard.binary.symbols import SymbolTable
 from envguard.facts.binary import CompiledFile

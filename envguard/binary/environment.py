@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from envguard.binary.cache import ResultCache
 from envguard.binary.folders import PROBE, FolderMemory
-from envguard.binary.jit_caches import find_jit_caches
-from envguard.binary.listing import Listed, all_folders, digest, list_files, signature_of
+from envguard.binary.listing import (
+    Listed,
+    all_folders,
+    digest,
+    find_jit_caches,
+    list_files,
+    signature_of,
+)
 from envguard.binary.subject import Subject
 from envguard.errors import DocumentError
 from envguard.facts.binary import BinaryFacts, CompiledFile

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from envguard.binary.libraries import is_cuda_library, is_driver_library, is_torch_library
+from envguard.binary.library import is_cuda_library, is_driver_library, is_torch_library
 from envguard.binary.resolving import missing_symbols
 from envguard.facts.binary import LinkFault, LinkProblem
 from envguard.facts.gaps import Gap

@@ -1,20 +1,22 @@
-"""The compiled files of an environment at one moment, and whether anything has changed since."""
+"""The compiled files of an environment at one moment, those that torch compiled here among them."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envguard.binary.folders import find_compiled
+from envguard.facts.gaps import Gap, GapReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from envguard.binary.folders import FolderMemory
-    from envguard.facts.gaps import Gap
+    from envguard.binary.subject import Subject
+
 
 Signature = tuple[int, int, int]  # size, modification time in ns, inode
 _MOST_PTH = 64 * 1024
@@ -107,3 +109,51 @@ def digest(listing: Iterable[Listed], others: Mapping[str, str]) -> str:
     for key, value in sorted(others.items()):
         state.update(f"{key}\0{value}\n".encode("utf-8", "surrogateescape"))
     return state.hexdigest()
+
+
+def find_jit_caches(subject: Subject, gaps: list[Gap]) -> tuple[Listed, ...]:
+    """The compiled extensions that this interpreter with this torch would take from its cache.
+
+    Folders of other interpreters and CUDA releases are left alone: nothing loads them here. But
+    torch does not look at its own version: what an older torch of the same CUDA release compiled
+    is loaded as it is.
+
+    Source: ``_get_build_directory`` in ``torch/utils/cpp_extension.py``.
+    """
+    folder = extensions_folder(subject)
+    if folder is None or not _is_there(folder, gaps):
+        return ()
+    return tuple(
+        listed for listed in list_files((folder,), gaps) if _is_extension(Path(listed.path), folder)
+    )
+
+
+def _is_there(folder: Path, gaps: list[Gap]) -> bool:
+    """Whether the folder exists; a gap where a folder above it may not be searched."""
+    try:
+        folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as err:
+        detail = f"{folder}: {err.strerror}"
+        gaps.append(Gap("compiled.caches", GapReason.FORBIDDEN, "machine code", detail))
+        return False
+    return True
+
+
+def extensions_folder(subject: Subject) -> Path | None:
+    """Where torch keeps what it compiles; None when that cannot be told."""
+    stated = subject.environ.get("TORCH_EXTENSIONS_DIR")
+    if stated:
+        return Path(stated)
+    home = subject.environ.get("HOME")
+    root = subject.environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else None)
+    if root is None or subject.python_tag is None:
+        return None
+    return Path(root) / "torch_extensions" / f"py{subject.python_tag}_{subject.torch_cuda}"
+
+
+def _is_extension(path: Path, folder: Path) -> bool:
+    """``<name>/<name>.so``, or with the version that torch appends: ``<name>_v1.so``."""
+    name = path.parent.name
+    return path.parent.parent == folder and path.name.startswith(name) and path.suffix == ".so"

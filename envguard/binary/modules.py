@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from envguard.binary.libraries import is_torch_library
+from envguard.binary.library import is_torch_library
 from envguard.binary.source import UnreadableError
 
 if TYPE_CHECKING:

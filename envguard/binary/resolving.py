@@ -1,19 +1,14 @@
-"""Which symbols of a module the loader would not find.
-
-Looked up are the modules that reach libtorch or CUDA. Three kinds of names are taken on trust:
-those with a numbered version (``GLIBC_2.28``), which the version check has vouched for; Python's
-own, which the tag in the file name vouches for; and what the libraries of one torch wheel ask of
-each other. Of these only C names are looked up: what they ask of CUDA, NCCL and the system.
-"""
+"""Which symbols of a module the loader would not find, and in which order it looks."""
 
 from __future__ import annotations
 
 import re
+import struct
 from typing import TYPE_CHECKING
 
+from envguard.binary import elf
 from envguard.binary.abi import is_torch_symbol, uses_cxx11_string
-from envguard.binary.libraries import is_torch_library
-from envguard.binary.relocations import first_relocated
+from envguard.binary.library import is_torch_library
 from envguard.binary.source import UnreadableError
 from envguard.facts.binary import LinkFault, LinkProblem
 from envguard.facts.gaps import Gap
@@ -22,8 +17,55 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.binary.dynamic import NeededVersion
+    from envguard.binary.elf import Image
     from envguard.binary.process import Mapped, Opened, Process
     from envguard.binary.symbols import Symbol
+
+
+_RELOCATION = struct.Struct("<QQq")
+_BLOCK = 4096 * _RELOCATION.size
+_MOST = 4_000_000 * _RELOCATION.size
+_TABLES = ((elf.DT_RELA, elf.DT_RELASZ), (elf.DT_JMPREL, elf.DT_PLTRELSZ))
+
+
+def first_relocated(image: Image, wanted: frozenset[int]) -> int | None:
+    """Which of some symbols the loader resolves first.
+
+    Python and ctypes ask for immediate binding, so the loader applies ``DT_RELA`` and then
+    ``DT_JMPREL``, both in file order, and stops at the first symbol that it does not find.
+
+    Args:
+        image: The file.
+        wanted: Symbol indexes.
+
+    Returns:
+        One of them, or None when no relocation uses any.
+
+    Raises:
+        UnreadableError: A table lies outside the file.
+    """
+    left = _MOST
+    for start, length in _TABLES:
+        address, size = image.tag(start), min(image.tag(length) or 0, left)
+        if address is None or not size:
+            continue
+        left -= size
+        size -= size % _RELOCATION.size
+        found = _search(image, image.offset(address), size, wanted)
+        if found is not None:
+            return found
+    return None
+
+
+def _search(image: Image, offset: int, size: int, wanted: frozenset[int]) -> int | None:
+    for start in range(0, size, _BLOCK):
+        block = image.source.read(offset + start, min(_BLOCK, size - start))
+        for _, info, _ in _RELOCATION.iter_unpack(block):
+            symbol: int = info >> 32
+            if symbol in wanted:
+                return symbol
+    return None
+
 
 PROBE = "link-check"
 _NUMBERED = re.compile(r"[A-Za-z]+_[0-9][0-9.]*")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from envguard.binary.libraries import is_cuda_library, is_torch_library
-from envguard.binary.library import Library
+from envguard.binary.library import Library, is_cuda_library, is_torch_library
 from envguard.facts.binary import Shadowing
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from packaging.version import Version
 
 from envguard.binary.compiled import PROBE
 from envguard.binary.folders import is_compiled
-from envguard.binary.libraries import is_torch_library
+from envguard.binary.library import is_torch_library
 from envguard.binary.source import UnreadableError
 from envguard.binary.wheel import MEGABYTE
 from envguard.facts.binary import CompiledFile
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Platform
-from envguard.facts.torch_wheel import TorchWheel
+from envguard.facts.published import TorchWheel
 from envguard.facts.versions import Backend, CudaVersion
 
 if TYPE_CHECKING:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.checks.access import (
-    check_cuda_initialises,
-    check_nvml_access,
-    check_nvml_on_tegra,
-)
 from envguard.checks.breaks import check_breaks
-from envguard.checks.companions import check_features, check_requirements, check_triton
+from envguard.checks.companions import (
+    check_capability,
+    check_features,
+    check_foreign,
+    check_python,
+    check_requirements,
+    check_triton,
+)
 from envguard.checks.compiled import (
     check_code_against_matrix,
     check_code_per_library,
@@ -21,19 +23,26 @@ from envguard.checks.container import (
     check_image_libraries,
     check_wsl_libcuda,
 )
-from envguard.checks.cuda_majors import check_companion_cuda, check_nvidia_packages
-from envguard.checks.deepspeed import check_toolkit, check_windows_build
-from envguard.checks.driver import check_driver_serves_cuda, check_driver_supports_gpus
-from envguard.checks.driver_state import (
+from envguard.checks.deepspeed import check_compilers, check_toolkit, check_windows_build
+from envguard.checks.driver import (
     check_branch_life,
+    check_driver_serves_cuda,
+    check_driver_supports_gpus,
     check_fabric,
     check_kernel_module,
     check_vgpu,
 )
-from envguard.checks.gpu import check_code_for_gpus
+from envguard.checks.gpu import (
+    check_code_for_gpus,
+    check_mig_instances,
+    check_uuid_lists,
+    check_visible_devices,
+)
 from envguard.checks.host import (
     check_container_memory,
+    check_library_path,
     check_locked_memory,
+    check_preload,
     check_shared_memory,
 )
 from envguard.checks.installs import (
@@ -43,27 +52,30 @@ from envguard.checks.installs import (
     check_torch_is_one,
     check_torch_is_whole,
 )
-from envguard.checks.jetson import check_jetson_build
 from envguard.checks.links import check_modules_link, check_shadowed_libraries
-from envguard.checks.loader_path import check_library_path, check_preload
 from envguard.checks.lock_record import check_lock_record
-from envguard.checks.nvml import check_libraries_match_kernel, check_sources_agree
-from envguard.checks.package_limits import check_capability, check_foreign, check_python
-from envguard.checks.pairing import check_built_for_torch
+from envguard.checks.nvml import (
+    check_cuda_initialises,
+    check_libraries_match_kernel,
+    check_nvml_access,
+    check_nvml_on_tegra,
+    check_sources_agree,
+)
+from envguard.checks.pairing import (
+    check_built_for_torch,
+    check_companion_cuda,
+    check_nvidia_packages,
+)
 from envguard.checks.prebuilt import check_prebuilt_wheels, check_source_builds
 from envguard.checks.presence import check_gpu_visible
-from envguard.checks.published import (
+from envguard.checks.wheel import (
+    check_accelerator,
     check_build_published,
     check_c_library,
+    check_jetson_build,
     check_python_tag,
+    check_torch_present,
 )
-from envguard.checks.toolchain import check_compilers
-from envguard.checks.visibility import (
-    check_mig_instances,
-    check_uuid_lists,
-    check_visible_devices,
-)
-from envguard.checks.wheel import check_accelerator, check_torch_present
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from envguard.checks.installed import is_pinned_only, judged_torch, lists_everyt
 from envguard.checks.remedies import install_remedy, pins_of
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
-from envguard.matrix.package_rows import Scope
+from envguard.matrix.packages import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from envguard.checks.context import CheckOptions, gpu_words, torch_evidence, torch_words
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.versions import CodeKind
+from envguard.fit import CodeGrade, grade_code, grade_driver
 from envguard.matrix.complete import possible_platforms
-from envguard.matrix.fit import CodeGrade, grade_code, grade_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

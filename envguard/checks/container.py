@@ -15,7 +15,6 @@ from envguard.checks.context import (
     readings_of,
     word_of,
 )
-from envguard.checks.image import image_libraries
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.machine import OperatingSystem
 from envguard.matrix.rows import Segment
@@ -24,9 +23,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.facts.facts import Facts
-    from envguard.facts.machine import Gpu, Machine
+    from envguard.facts.machine import Gpu, Machine, Reading
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import DriverBranch
+
+
+def image_libraries(facts: Facts) -> tuple[Reading, ...]:
+    """The words that show a libcuda inside the image that is not the kernel module's.
+
+    A runtime that passes GPUs mounts the host's libraries; a file on the root file system of a
+    container is part of its image.
+
+    Returns:
+        Path, mount and version of that library; empty when there is none, or it matches.
+    """
+    driver = facts.machine.driver
+    is_own = word_of(facts, "driver.libcuda_mount") == "/"
+    if not (is_own and is_in_container(facts.machine.host)) or driver.compat_libcuda is not None:
+        return ()
+    versions = [r for r in readings_of(facts, "driver.user_mode_version") if r.probe == "libcuda"]
+    if driver.version is None or not versions or versions[0].value == str(driver.version):
+        return ()
+    places = (*readings_of(facts, "driver.libcuda"), *readings_of(facts, "driver.libcuda_mount"))
+    return (*places, *versions, *readings_of(facts, "driver.version"))
+
 
 _NOT_SUPPORTED_ON_DEVICE = 804
 _WSL_FOLDER = "/usr/lib/wsl/"

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from envguard.facts.environment import Accelerator, Distribution, Manager
+from envguard.facts.environment import (
+    Accelerator,
+    Distribution,
+    Manager,
+    label_of_url,
+    label_of_version,
+)
 from envguard.facts.findings import Evidence
 from envguard.facts.machine import OperatingSystem, Platform
-from envguard.facts.torch_label import label_of_url, label_of_version
-from envguard.matrix.package_rows import BuiltFor, PackageRange, PackageRelease
-from envguard.matrix.packages import PackageTable
+from envguard.matrix.packages import BuiltFor, PackageRange, PackageRelease, PackageTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

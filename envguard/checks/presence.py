@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.facts.facts import Facts
+    from envguard.facts.findings import Source
     from envguard.facts.machine import Machine
-    from envguard.facts.source import Source
     from envguard.matrix.loader import Matrix
 
 _NO_DEVICES = frozenset({"", "none", "void"})  # values of NVIDIA_VISIBLE_DEVICES

@@ -1,15 +1,26 @@
-"""The wheel family: is torch there, and is it a build for NVIDIA GPUs."""
+"""The wheel family: is torch there, built for NVIDIA GPUs, and published for this machine."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.checks.context import CheckOptions, gpu_words, torch_evidence, torch_words
-from envguard.checks.cpu_build import cpu_build_finding
-from envguard.facts.environment import Accelerator, BuildOrigin
+from envguard.checks.context import (
+    CheckOptions,
+    cuda_build,
+    driver_evidence,
+    gpu_words,
+    torch_evidence,
+    torch_words,
+)
+from envguard.checks.presence import has_driver
+from envguard.checks.remedies import install_remedy
+from envguard.facts.environment import Accelerator, BuildOrigin, Manager
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
-from envguard.matrix.complete import possible_platforms, requirers_of_torch
+from envguard.facts.machine import OperatingSystem, Platform
+from envguard.facts.versions import CPU, Backend
+from envguard.fit import grade_code, needs_own_code
+from envguard.matrix.complete import capability_of, possible_platforms, requirers_of_torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,8 +29,247 @@ if TYPE_CHECKING:
 
     from envguard.facts.environment import Environment, TorchBuild
     from envguard.facts.facts import Facts
+    from envguard.facts.findings import Source
     from envguard.facts.gaps import Gap
     from envguard.matrix.loader import Matrix
+    from envguard.matrix.rows import TorchBuildRow, TorchRelease
+
+
+_BOARD = Platform(OperatingSystem.LINUX, "aarch64")
+
+
+def _is_server_build(torch: TorchBuild) -> bool:
+    """From PyPI or the PyTorch index; NVIDIA's builds for Jetson carry no CUDA label."""
+    if torch.version is None or torch.version.is_devrelease:
+        return False
+    local = torch.version.local
+    if local is not None:
+        return local.startswith("cu")
+    is_imported = not torch.is_to_install and torch.origin is not BuildOrigin.METADATA
+    return not is_imported and torch.index_url is None
+
+
+def check_jetson_build(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
+    """Code for the board's GPU in a build for servers, where no list of GPUs is known."""
+    board, build = facts.machine.host.jetson, cuda_build(facts)
+    if not board or facts.machine.gpus or build is None or not _is_server_build(build[0]):
+        return
+    torch, cuda = build
+    row = _row_of(torch, matrix)
+    capability, trouble = capability_of(board, matrix)
+    if row is None or row.targets is None or capability is None:
+        why = trouble or f"the matrix holds no row about what {torch_words(torch)} contains"
+        yield _unknown(torch, board, why)
+        return
+    fit = grade_code(row.targets, capability, cuda, can_jit=None, is_ptx_known=row.is_ptx_known)
+    if not fit.grade.runs:
+        yield _missing(torch, board, str(capability), row.provenance.source)
+
+
+def _row_of(torch: TorchBuild, matrix: Matrix) -> TorchBuildRow | None:
+    if torch.version is None or torch.backend is None:
+        return None
+    return matrix.torch.build(torch.version, torch.backend, _BOARD)
+
+
+def _evidence(torch: TorchBuild, board: str) -> tuple[Evidence, ...]:
+    return (*torch_evidence(torch), Evidence("host.jetson", board, "device-tree"))
+
+
+JETSON_REMEDY = Remedy(
+    "install torch from NVIDIA's index for this JetPack release; builds for CUDA 13.2 and later "
+    "run on Jetson Orin as they are"
+)
+
+
+def _missing(torch: TorchBuild, board: str, capability: str, source: Source) -> Finding:
+    return Finding(
+        code="GPU006",
+        cause="jetson-needs-l4t-build",
+        status=Status.FAIL,
+        title=f"{torch_words(torch)} is built for ARM servers and has no code for {board}",
+        detail=f"Compute capability {capability} runs only code made for itself. The first kernel "
+        "fails with 'no kernel image is available'.",
+        package="torch",
+        evidence=_evidence(torch, board),
+        remedy=JETSON_REMEDY,
+        source=source,
+    )
+
+
+def _unknown(torch: TorchBuild, board: str, why: str) -> Finding:
+    return Finding(
+        code="GPU011",
+        cause="arch-not-known",
+        status=Status.UNKNOWN,
+        title=f"cannot tell whether {torch_words(torch)} runs on this Jetson",
+        detail=f"It is a build for ARM servers; {why}.",
+        package="torch",
+        evidence=_evidence(torch, board),
+        remedy=Remedy(f"state --compute-capability; or {JETSON_REMEDY.text}"),
+    )
+
+
+def cpu_build_finding(
+    facts: Facts, matrix: Matrix, torch: TorchBuild, options: CheckOptions
+) -> Finding:
+    """Judge a CPU build by what is known of the machine's GPUs.
+
+    Args:
+        facts: Completed facts.
+        matrix: The tables.
+        torch: The build.
+        options: What the user insists on.
+    """
+    beside = _beside(facts, options)
+    if beside and (board := _board(facts)):
+        return _not_for_board(facts, torch, board)
+    if beside:
+        return _wasted(facts, matrix, torch, beside)
+    better = _missed_backend(facts, matrix, torch) if facts.machine.gpus is None else None
+    if better is not None:
+        return _may_be_wasted(facts, matrix, torch, better, options)
+    return Finding(
+        code="WHL005",
+        cause="cpu-build",
+        status=Status.OK,
+        title=f"{torch_words(torch)} is a CPU build",
+        detail=f"It runs without a GPU{_why(torch)}; no GPU is known here.",
+        package="torch",
+        evidence=torch_evidence(torch),
+    )
+
+
+def _why(torch: TorchBuild) -> str:
+    derived = torch.version is None or torch.version.local is None
+    return " (PyPI holds only a CPU build for this platform)" if derived else ""
+
+
+def _beside(facts: Facts, options: CheckOptions) -> str:
+    """What the build stands beside, so that it is wasted; empty when nothing is known."""
+    machine = facts.machine
+    if machine.selected_gpus:
+        return f"beside {gpu_words(machine.selected_gpus)}"
+    if machine.gpus is None and machine.host.jetson:
+        return f"on a {machine.host.jetson}, which has a GPU"
+    if machine.gpus is None and has_driver(machine):
+        named = machine.driver.version or f"for CUDA {machine.driver.cuda}"
+        return f"beside the NVIDIA driver {named}"
+    return "where a GPU is required" if options.require_gpu else ""
+
+
+def _board(facts: Facts) -> str:
+    """The Jetson that the machine is, whose torch comes from NVIDIA only; empty for another."""
+    gpus = facts.machine.selected_gpus
+    own = [g for g in gpus if g.capability is not None and needs_own_code(g.capability)]
+    if own and len(own) == len(gpus):
+        return own[0].name or f"a Jetson of compute capability {own[0].capability}"
+    return facts.machine.host.jetson or "" if not gpus else ""
+
+
+def _not_for_board(facts: Facts, torch: TorchBuild, board: str) -> Finding:
+    return Finding(
+        code="GPU006",
+        cause="jetson-needs-l4t-build",
+        status=Status.FAIL,
+        title=f"{torch_words(torch)} is a CPU build on {board}",
+        detail=f"It never uses a GPU{_why(torch)}, and a CUDA build for ARM servers has no code "
+        "for this board's.",
+        gpus=tuple(gpu.index for gpu in facts.machine.selected_gpus),
+        package="torch",
+        evidence=torch_evidence(torch),
+        remedy=JETSON_REMEDY,
+    )
+
+
+def _wasted(facts: Facts, matrix: Matrix, torch: TorchBuild, beside: str) -> Finding:
+    chosen = facts.machine.variable("UV_TORCH_BACKEND")
+    by_uv = chosen == "auto" and torch.version is not None and torch.version.local == "cpu"
+    detail = f"It never uses a GPU{_why(torch)}."
+    if by_uv:
+        detail += " UV_TORCH_BACKEND=auto let uv choose, and uv did not find the GPU."
+    return Finding(
+        code="WHL002",
+        cause="resolver-auto-backend" if by_uv else "cpu-wheel-selected",
+        status=Status.FAIL,
+        title=f"{torch_words(torch)} is a CPU build {beside}",
+        detail=detail,
+        gpus=tuple(gpu.index for gpu in facts.machine.selected_gpus),
+        package="torch",
+        evidence=(*torch_evidence(torch), *driver_evidence(facts), *_chosen(chosen)),
+        remedy=Remedy("name the backend: uv pip install --torch-backend cu128 ...")
+        if by_uv
+        else None,
+        source=matrix.machines.source("uv-auto") if by_uv else _row_source(facts, matrix, torch),
+    )
+
+
+def _chosen(value: str | None) -> tuple[Evidence, ...]:
+    return (Evidence("variables.UV_TORCH_BACKEND", value, "environment"),) if value else ()
+
+
+def _row_source(facts: Facts, matrix: Matrix, torch: TorchBuild) -> Source | None:
+    """Where PyPI's wheels of this release were read, for a build that came from there."""
+    if torch.version is None or torch.version.local is not None:
+        return None
+    platforms = possible_platforms(facts.machine)
+    row = matrix.torch.build(torch.version, CPU, platforms[0])
+    return row.provenance.source if row else None
+
+
+def _came_from_pypi(facts: Facts, torch: TorchBuild) -> bool:
+    """PyPI's wheels carry no label in their metadata, whatever ``torch.__version__`` says."""
+    environment = facts.environment
+    found = environment.distribution("torch") if environment else None
+    version = found.version if found else torch.version
+    by_conda = environment is not None and environment.manager is Manager.CONDA
+    return version is not None and version.local is None and not by_conda
+
+
+def _missed_backend(facts: Facts, matrix: Matrix, torch: TorchBuild) -> Backend | None:
+    """The newest CUDA build of the same release that the PyTorch index holds.
+
+    Returns:
+        None unless PyPI's wheel is a CPU build on every platform that this machine can be, and
+        this build came from there.
+    """
+    release = matrix.torch.release(torch.version) if torch.version else None
+    if release is None or not _came_from_pypi(facts, torch):
+        return None
+    platforms = possible_platforms(facts.machine)
+    if any(release.pypi.get(platform) != CPU for platform in platforms):
+        return None
+    backends = {b for p in platforms for b in release.variants.get(p, ()) if b.cuda is not None}
+    return max(
+        backends, key=lambda b: (b.cuda.major, b.cuda.minor) if b.cuda else (0, 0), default=None
+    )
+
+
+def _may_be_wasted(
+    facts: Facts, matrix: Matrix, torch: TorchBuild, better: Backend, options: CheckOptions
+) -> Finding:
+    platforms = " and ".join(str(platform) for platform in possible_platforms(facts.machine))
+    public = torch.version.public if torch.version else ""
+    url = matrix.torch.index_url(better, options.torch_index)
+    is_driver_absent = facts.machine.driver.is_loaded is False
+    return Finding(
+        code="WHL006",
+        cause="cpu-wheel-selected",
+        status=Status.WARN if is_driver_absent else Status.FAIL,
+        title=f"{torch_words(torch)} is the CPU build that PyPI holds for {platforms}",
+        detail="It never uses a GPU. Nobody asked for a CPU build, and nothing says that the "
+        "machine has no NVIDIA GPU. CUDA builds of this release are on the PyTorch index only.",
+        package="torch",
+        evidence=torch_evidence(torch),
+        remedy=install_remedy(
+            facts.environment,
+            (f"torch=={public}+{better.label}",),
+            index_url=url,
+            text=f"take a CUDA build such as {better.label}; where the CPU is meant, pin "
+            f"torch=={public}+cpu",
+        ),
+        source=_row_source(facts, matrix, torch),
+    )
 
 
 def check_torch_present(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
@@ -201,3 +451,164 @@ def _why_not_known(facts: Facts, matrix: Matrix, torch: TorchBuild) -> tuple[str
         detail = f"PyPI serves another build for each platform: {listed}."
         return detail, f"state the platform: --platform {platforms[0]}"
     return "Neither its version nor its origin names a CUDA release.", pin
+
+
+def _pinned(facts: Facts, matrix: Matrix) -> tuple[TorchBuild, TorchRelease] | None:
+    """A torch to be installed, of a release that the tables know.
+
+    What is installed runs, or fails for other reasons; it needs no wheel.
+    """
+    torch = facts.environment.torch if facts.environment else None
+    if torch is None or torch.version is None or not torch.is_to_install:
+        return None
+    release = matrix.torch.release(torch.version)
+    return (torch, release) if release is not None else None
+
+
+def check_build_published(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
+    """A pinned build that no index holds for the platform."""
+    pinned = _pinned(facts, matrix)
+    if pinned is None:
+        return
+    found = [_missing_on(p, *pinned, matrix) for p in possible_platforms(facts.machine)]
+    if found[0] is not None and None not in found:  # nowhere, where the platform is not stated
+        yield found[0]
+
+
+def _missing_on(
+    platform: Platform, torch: TorchBuild, release: TorchRelease, matrix: Matrix
+) -> Finding | None:
+    builds = matrix.torch.builds(release.version, platform)
+    if not builds:
+        return _no_platform(torch, platform, release)
+    if torch.backend is not None and not _is_published(torch, release, platform, builds):
+        return _no_backend(torch, platform, release, builds)
+    return None
+
+
+def _is_published(
+    torch: TorchBuild, release: TorchRelease, platform: Platform, builds: tuple[TorchBuildRow, ...]
+) -> bool:
+    if platform.system is OperatingSystem.MACOS:
+        return torch.cuda is None  # its wheels carry no label, and CUDA is not made for it
+    rumoured = release.unverified.get(platform, ())
+    return torch.backend in {*(build.backend for build in builds), *rumoured}
+
+
+def _no_platform(torch: TorchBuild, platform: Platform, release: TorchRelease) -> Finding:
+    return Finding(
+        code="WHL007",
+        cause="no-wheel-for-platform",
+        status=Status.FAIL if release.provenance.is_firm else Status.WARN,
+        title=f"no wheel of torch {release.version} is published for {platform}",
+        detail="pip finds no matching distribution.",
+        package="torch",
+        evidence=(*torch_evidence(torch), Evidence("host.platform", str(platform), "stated")),
+        source=release.provenance.source,
+    )
+
+
+def _no_backend(
+    torch: TorchBuild, platform: Platform, release: TorchRelease, builds: tuple[TorchBuildRow, ...]
+) -> Finding:
+    listed = ", ".join(build.backend.label for build in builds)
+    pins = ", ".join(f"torch=={build.label}" for build in builds)
+    is_firm = all(build.is_verified for build in builds)
+    return Finding(
+        code="WHL008",
+        cause="resolver-local-version",
+        status=Status.FAIL if is_firm else Status.WARN,
+        title=f"{torch_words(torch)} does not exist for {platform}",
+        detail=f"torch {release.version} is published there as {listed}.",
+        package="torch",
+        evidence=torch_evidence(torch),
+        remedy=Remedy(
+            f"pin {'one of ' * (len(builds) > 1)}{pins}, or a release that has this build"
+        ),
+        source=release.provenance.source,
+    )
+
+
+def _rows(facts: Facts, matrix: Matrix) -> tuple[TorchBuildRow, ...]:
+    """The pinned build on every platform that the machine can be; empty where one is missing."""
+    pinned = _pinned(facts, matrix)
+    backend = pinned[0].backend if pinned else None
+    if pinned is None or backend is None:
+        return ()
+    found = [
+        matrix.torch.build(pinned[1].version, backend, platform)
+        for platform in possible_platforms(facts.machine)
+    ]
+    return tuple(row for row in found if row is not None) if None not in found else ()
+
+
+def check_python_tag(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
+    """The wheels of a pinned build against the Python that is to run it."""
+    interpreter = facts.environment.interpreter if facts.environment else None
+    tag = interpreter.python_tag if interpreter else None
+    rows = _rows(facts, matrix)
+    if tag is None or not rows or any(not row.pythons or tag in row.pythons for row in rows):
+        return
+    torch = facts.environment.torch if facts.environment else None
+    named = torch_words(torch) if torch else "torch"
+    listed = " ".join(rows[0].pythons)
+    python = interpreter.version if interpreter else None
+    yield Finding(
+        code="WHL009",
+        cause="no-wheel-for-python",
+        status=Status.FAIL if all(row.is_verified for row in rows) else Status.WARN,
+        title=f"no wheel of {named} is published for Python {python} ({tag})",
+        detail=f"There are wheels for {listed}. pip says 'no matching distribution found'.",
+        package="torch",
+        evidence=(
+            *(torch_evidence(torch) if torch else ()),
+            Evidence("interpreter.version", str(python), "stated"),
+        ),
+        remedy=Remedy(_python_remedy(tag, rows, matrix)),
+        source=rows[0].provenance.source,
+    )
+
+
+def _python_remedy(tag: str, rows: tuple[TorchBuildRow, ...], matrix: Matrix) -> str:
+    """Which release has wheels for this Python: the nearest newer one, else the nearest older."""
+    backends = {row.backend for row in rows}
+    having = sorted(
+        {
+            build.version
+            for build in matrix.torch.builds(platform=rows[0].platform)
+            if tag in build.pythons and (build.backend in backends or build.is_on_pypi)
+        }
+    )
+    newer = [version for version in having if version > rows[0].version]
+    nearest: Version | None = newer[0] if newer else having[-1] if having else None
+    python = f"use a Python of {' '.join(rows[0].pythons)}"
+    return f"{python}, or torch {nearest}, which has wheels for {tag}" if nearest else python
+
+
+def check_c_library(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
+    """The C library that the wheels of a pinned build need against the system's."""
+    rows = _rows(facts, matrix)
+    torch = facts.environment.torch if facts.environment else None
+    if not rows or torch is None:
+        return
+    glibc = facts.machine.host.glibc
+    needed = min((row.glibc for row in rows if row.glibc is not None), default=None)
+    gap = facts.gap("machine.host.glibc")
+    is_other = gap is not None and gap.reason is GapReason.ABSENT and "musl" in gap.detail
+    if needed is None or not (is_other or (glibc is not None and glibc < needed)):
+        return
+    has = f"glibc {glibc}" if glibc else "another C library (musl)"
+    yield Finding(
+        code="WHL010",
+        cause="glibc-too-old",
+        status=Status.FAIL,
+        title=f"{torch_words(torch)} needs glibc {needed}, and this system has {has}",
+        detail="pip finds no wheel that this system may install.",
+        package="torch",
+        evidence=(
+            *torch_evidence(torch),
+            Evidence("host.glibc", str(glibc) if glibc else "absent", "host"),
+        ),
+        remedy=Remedy(f"use a system or image with glibc {needed} or newer"),
+        source=rows[0].provenance.source,
+    )

@@ -13,7 +13,7 @@ from envguard.cli.options import (
     OutputOptions,
     takes,
 )
-from envguard.cli.output import emit_report
+from envguard.cli.out import emit_report
 
 
 @takes(machine_options=MachineOptions, output=OutputOptions)

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from envguard.cli.options import DEFAULT_TORCH_INDEX, MachineOptions, OutputOptions, takes
-from envguard.cli.output import emit_report
+from envguard.cli.out import emit_report
 from envguard.cli.subject import Subject, read_subject
 from envguard.cli.tables import load_matrix
 from envguard.crash.case import Circumstances
 from envguard.crash.diagnose import diagnose as find_causes
 from envguard.crash.phases import Phase, parse_phase
-from envguard.crash.running import changes_since
-from envguard.crash.sources import find_record, read_log, split_words
 from envguard.errors import InputError
 from envguard.facts.facts import Facts
 from envguard.redaction import clean_addresses
+from envguard.supervise.record import find_record, read_log, split_words
+from envguard.supervise.run import changes_since
 
 if TYPE_CHECKING:
-    from envguard.crash.record import RunRecord
     from envguard.matrix.loader import Matrix
+    from envguard.supervise.record import RunRecord
 
 
 @dataclass(frozen=True, slots=True)

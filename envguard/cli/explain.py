@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from envguard.cli.options import takes
-from envguard.cli.screen import PageOptions, write_page
+from envguard.cli.out import PageOptions, write_page
 from envguard.cli.tables import load_matrix
 from envguard.errors import ExitCode, InputError
 from envguard.render.page import Section, page_text
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from envguard.matrix.causes import Cause, CauseTable, CodeFamily, CodeRow
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import Provenance
-    from envguard.render.style import Style
+    from envguard.render.page import Style
 
 _SHOWN = 8
 _FEW = 4

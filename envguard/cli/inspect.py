@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from envguard.binary.inspect import Inspection, inspect_subjects
-from envguard.cli.output import cleaner, wants_colour, write_text
+from envguard.cli.out import cleaner, wants_colour, write_text
 from envguard.errors import ExitCode
 from envguard.facts.binary import inspect_document
 from envguard.printable import escaped_in_json
 from envguard.render.compiled_files import compiled_files_text
-from envguard.render.style import Style
+from envguard.render.page import Style
 
 
 class InspectFormat(Enum):

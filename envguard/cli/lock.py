@@ -14,7 +14,7 @@ from envguard.errors import InputError
 from envguard.matrix.loader import Matrix
 
 if TYPE_CHECKING:
-    from envguard.lock.previous import PreviousLock
+    from envguard.lock.record import PreviousLock
 
 
 @takes(machine_options=MachineOptions, choice=ChoiceOptions)
@@ -86,9 +86,8 @@ def lock(
 
     torch is always part of the lock. Without machine options it is made for this machine.
     """
-    from envguard.cli.lock_output import plan_outputs
-    from envguard.cli.lock_run import Means, check_lock, explain_lock, write_lock
-    from envguard.lock.runner import UvSearch
+    from envguard.cli.lock_run import Means, check_lock, explain_lock, plan_outputs, write_lock
+    from envguard.lock.uv import UvSearch
 
     search = UvSearch(os.environ, stated=uv)
     tables = Matrix.load(matrix)
@@ -123,6 +122,6 @@ def _previous(update: str | None, check: str | None, *, upgrade: bool) -> Previo
     stated = update or check
     if not stated:
         return None
-    from envguard.lock.previous import load_previous  # loaded with such a lock
+    from envguard.lock.record import load_previous  # loaded with such a lock
 
     return load_previous(Path(stated))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,17 +13,246 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from envguard.cli.options import DEFAULT_TORCH_INDEX
+from envguard.cli.subject import (
+    check_gpu_names,
+    live_facts,
+    overlay_neighbours,
+    read_source,
+    read_stated,
+)
 from envguard.errors import InputError
+from envguard.facts.machine import Machine, Platform
 from envguard.facts.versions import Backend
+from envguard.ingest.stated import Stated, apply_stated, stated_facts
+from envguard.lock.record import PreviousLock
+from envguard.lock.request import Target
+from envguard.matrix.complete import complete_machine
 
 if TYPE_CHECKING:
-    from packaging.requirements import Requirement
+    from collections.abc import Iterable
 
-    from envguard.cli.lock_targets import Aim
+    from packaging.requirements import Requirement
+    from packaging.version import Version
+
     from envguard.cli.options import MachineOptions
-    from envguard.lock.previous import PreviousLock  # noqa: TC004 - loaded with such a lock
+    from envguard.facts.facts import Facts
     from envguard.lock.request import LockRequest
     from envguard.matrix.loader import Matrix
+
+
+# A group of a pylock, and a part of the name of a file.
+_NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What one lock is for.
+
+    Args:
+        name: Of the target; empty where there is one only.
+        machines: All of them must be served; empty for none in particular.
+        target: Platform, Python and glibc.
+        backend: The backend that the target's name asks for; None where it asks for none.
+    """
+
+    name: str
+    machines: tuple[Machine, ...]
+    target: Target
+    backend: Backend | None = None
+
+
+def read_aims(
+    options: MachineOptions,
+    targets: Sequence[str],
+    previous: PreviousLock | None,
+    matrix: Matrix,
+) -> tuple[tuple[Aim, ...], tuple[str, ...]]:
+    """What to lock for.
+
+    Args:
+        options: Machine options.
+        targets: ``NAME`` or ``NAME=FILE`` each.
+        previous: An earlier lock; its machines count where nothing else is stated.
+        matrix: For what the names of GPUs mean.
+
+    Returns:
+        One or several aims, and remarks on what was filled in and what overrules what.
+
+    Raises:
+        InputError: Something given cannot be used; the message names it.
+    """
+    stated = read_stated(options)
+    check_gpu_names(stated, matrix)
+    if targets:
+        return _named_aims(options, targets, stated, matrix)
+    if previous is not None and not _says_machine(options):
+        return _recorded_aims(previous), ()
+    facts, notes = _all_facts(options, stated)
+    aim, filled = _aim("", facts, stated, matrix)
+    return (aim,), (*notes, *filled)
+
+
+def _says_machine(options: MachineOptions) -> bool:
+    stated = (
+        *(options.machine, options.gpu, options.compute_capability, options.driver),
+        *(options.cuda_driver, options.platform, options.glibc, options.python_version),
+    )
+    return any(stated)
+
+
+def _recorded_aims(previous: PreviousLock) -> tuple[Aim, ...]:
+    from envguard.lock.record import recorded_machine
+
+    found = []
+    for name, record in previous.records:
+        if record.platform is None or record.python is None:
+            raise InputError(f"{previous.path}: it does not say what it was made for")
+        glibc = record.request.glibc if record.request else None
+        target = Target(record.platform, record.python, glibc, record.is_free_threaded)
+        machines = tuple(recorded_machine(machine) for machine in record.machines)
+        found.append(Aim(name, machines, target, _backend_of(name)))
+    return tuple(found)
+
+
+def _named_aims(
+    options: MachineOptions, targets: Sequence[str], stated: Stated, matrix: Matrix
+) -> tuple[tuple[Aim, ...], tuple[str, ...]]:
+    pairs = [_split(text) for text in targets]
+    names = [name for name, _ in pairs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"--target: {twice!r} is given twice")
+    aims: dict[str, Aim] = {}
+    notes: list[str] = []
+    for name, file in pairs:
+        if file:
+            facts, overruled = apply_stated(read_source(file), stated)
+            aims[name], filled = _aim(name, (facts,), stated, matrix)
+            notes += [*overruled, *filled]
+    for name, file in pairs:
+        if not file:
+            aims[name], filled = _bare_aim(name, options, stated, aims, matrix)
+            notes += filled
+    return tuple(aims[name] for name in names), tuple(dict.fromkeys(notes))
+
+
+def _split(text: str) -> tuple[str, str]:
+    name, _, file = text.partition("=")
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"--target: {name!r} is no name for a target",
+            hint="small letters, digits and dashes: --target cu130=machine.json",
+        )
+    if not file and _backend_of(name) is None:
+        raise InputError(
+            f"--target: {text!r} names neither a backend nor a machine",
+            hint=f"--target {name}=FILE, or the name of a backend such as cpu",
+        )
+    return name, file
+
+
+def _backend_of(name: str) -> Backend | None:
+    try:
+        return Backend.parse(name) if name else None
+    except ValueError:
+        return None
+
+
+def _bare_aim(
+    name: str,
+    options: MachineOptions,
+    stated: Stated,
+    others: dict[str, Aim],
+    matrix: Matrix,
+) -> tuple[Aim, tuple[str, ...]]:
+    """A backend without a machine: for the machine of the options, or where the others run."""
+    if not _says_machine(options) and others:
+        first = next(iter(others.values()))
+        return Aim(name, (), first.target, _backend_of(name)), ()
+    facts, notes = _all_facts(options, stated)
+    aim, filled = _aim(name, facts, stated, matrix)
+    return aim, (*notes, *filled)
+
+
+def _aim(
+    name: str, facts: tuple[Facts, ...], stated: Stated, matrix: Matrix
+) -> tuple[Aim, tuple[str, ...]]:
+    platform, platform_notes = _platform(facts)
+    python, python_notes = _python(facts, stated)
+    machines = tuple(_complete(one.machine, platform, matrix) for one in facts)
+    glibcs = [m.host.glibc for m in machines if m.host.glibc is not None]
+    target = Target(platform, python, min(glibcs, default=None), _is_threaded(facts, stated))
+    return Aim(name, machines, target, _backend_of(name)), (*platform_notes, *python_notes)
+
+
+def _is_threaded(facts: tuple[Facts, ...], stated: Stated) -> bool:
+    if stated.python is not None:
+        return stated.is_free_threaded
+    interpreters = [f.environment.interpreter for f in facts if f.environment]
+    kinds = {one.is_free_threaded is True for one in interpreters if one is not None}
+    if len(kinds) > 1:
+        raise InputError(
+            "the machines have Pythons with and without the GIL", hint="state --python-version"
+        )
+    return kinds.pop() if kinds else False
+
+
+def _all_facts(
+    options: MachineOptions, stated: Stated
+) -> tuple[tuple[Facts, ...], tuple[str, ...]]:
+    if options.machine:
+        read = [apply_stated(read_source(str(path)), stated) for path in options.machine]
+        return tuple(facts for facts, _ in read), tuple(n for _, notes in read for n in notes)
+    if stated.is_other_machine:
+        facts, notes = stated_facts(stated)
+        return (facts,), notes
+    facts, overruled = apply_stated(live_facts(None), stated)
+    facts, notes = overlay_neighbours(facts, stated, os.environ)
+    return (facts,), (*overruled, *notes)
+
+
+def _complete(machine: Machine, platform: Platform, matrix: Matrix) -> Machine:
+    completed, gaps = complete_machine(machine, matrix)
+    if gaps:
+        raise InputError(gaps[0].detail, hint="state --compute-capability")
+    return replace(completed, host=replace(completed.host, platform=platform))
+
+
+def _platform(facts: Iterable[Facts]) -> tuple[Platform, tuple[str, ...]]:
+    known = {f.machine.host.platform for f in facts if f.machine.host.platform is not None}
+    if len(known) > 1:
+        listed = ", ".join(sorted(map(str, known)))
+        raise InputError(
+            f"the machines have different platforms: {listed}",
+            hint="give each one a --target of its own",
+        )
+    if known:
+        return known.pop(), ()
+    import platform
+
+    here = Platform.parse(f"{sys.platform}-{platform.machine()}")
+    return here, (f"platform {here} is the running interpreter's",)
+
+
+def _python(facts: Iterable[Facts], stated: Stated) -> tuple[Version, tuple[str, ...]]:
+    from packaging.version import Version
+
+    interpreters = [f.environment.interpreter for f in facts if f.environment]
+    known = {
+        Version(f"{one.version.major}.{one.version.minor}")
+        for one in interpreters
+        if one is not None and one.version is not None
+    }
+    if len(known) > 1:
+        listed = ", ".join(map(str, sorted(known)))
+        raise InputError(
+            f"the machines have different Pythons: {listed}", hint="state --python-version"
+        )
+    if known:
+        found = known.pop()
+        return found, () if stated.python else (f"Python {found} is the one that was read",)
+    here = Version(f"{sys.version_info.major}.{sys.version_info.minor}")
+    return here, (f"Python {here} is the running interpreter's",)
+
 
 DEFAULT_RELEASE_BASE = "https://github.com"
 
@@ -106,8 +338,6 @@ def gather_requests(
     Raises:
         InputError: Something given cannot be used; the message names it.
     """
-    from envguard.cli.lock_targets import read_aims
-
     own, constraints, remarks = _own_words(asked)
     if not (own or asked.choice.torch or asked.previous):
         raise InputError("nothing to lock", hint="name requirements, or a file with -r")

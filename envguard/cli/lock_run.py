@@ -2,36 +2,118 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envguard.cli.failure import say
-from envguard.cli.lock_output import write_outputs
-from envguard.cli.output import write_text
-from envguard.cli.progress import waiting
-from envguard.cli.signals import ending_on_signals
-from envguard.errors import ExitCode
-from envguard.lock.failures import NoCandidateError
+from envguard.cli.main import ending_on_signals
+from envguard.cli.out import say, waiting, write_text
+from envguard.errors import ExitCode, InputError
+from envguard.files import is_folder
+from envguard.lock import FORMATS, format_of, render_lock
+from envguard.lock.complaints import NoCandidateError
+from envguard.lock.formats.requirements import Style
 from envguard.lock.plan import plan_lock
-from envguard.lock.releases import RELEASE_BASE, Releases
-from envguard.lock.runner import Uv
-from envguard.lock.uvprocess import Limits
+from envguard.lock.uv import Limits, Uv
 from envguard.matrix.loader import Matrix
+from envguard.web.releases import RELEASE_BASE, Releases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from envguard.cli.lock_output import Output
-    from envguard.lock.locks import Locks
-    from envguard.lock.plan import LockPlan
-    from envguard.lock.previous import PreviousLock
+    from envguard.lock.plan import LockPlan, Locks
+    from envguard.lock.record import PreviousLock
     from envguard.lock.request import LockRequest
-    from envguard.lock.runner import UvSearch
-    from envguard.lock.web import Web
+    from envguard.lock.uv import UvSearch
+    from envguard.web.client import Web
 
     Requests = tuple[tuple[str, LockRequest], ...]
+
+
+_PLACEHOLDER = "{target}"
+_NAMED_PYLOCK = re.compile(r"pylock\.([^.]+)\.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One file, or one for each target.
+
+    Args:
+        path: As stated, possibly with ``{target}`` in it; None for standard output.
+        form: Its format.
+    """
+
+    path: str | None
+    form: str
+
+
+def plan_outputs(paths: Iterable[str], form: str | None, style: str) -> tuple[Output, ...]:
+    """What to write where; settled before anything takes time.
+
+    Args:
+        paths: As stated; none for standard output.
+        form: ``--format``.
+        style: ``--style``.
+
+    Raises:
+        InputError: A format is not known, contradicts the name of the file, or the file cannot
+            be written.
+    """
+    if form is not None and form not in FORMATS:
+        raise InputError(f"--format: {form!r} is none of {', '.join(FORMATS)}")
+    if style not in {one.value for one in Style}:
+        raise InputError(f"--style: {style!r} is none of {', '.join(s.value for s in Style)}")
+    outputs = []
+    for text in paths:
+        path = Path(text.replace(_PLACEHOLDER, "target"))
+        if not is_folder(path.parent):
+            raise InputError(f"{text}: cannot be written: there is no folder {path.parent}")
+        if path.name == "pyproject.toml" and path.exists():
+            raise InputError(
+                f"{text}: is there already, and would be replaced",
+                hint="write to another file and lay it into the project",
+            )
+        outputs.append(Output(text, format_of(path, form)))
+    return tuple(outputs) or (Output(None, format_of(None, form)),)
+
+
+def write_outputs(locks: Locks, outputs: Sequence[Output], style: str) -> tuple[Path, ...]:
+    """Render everything, then write it.
+
+    Returns:
+        The files written.
+
+    Raises:
+        InputError: A format cannot hold the lock, or a file cannot be written.
+    """
+    rendered = [
+        (path, render_lock(held, output.form, Style(style)))
+        for output in outputs
+        for path, held in _files(output, locks)
+    ]
+    for path, text in rendered:
+        write_text(text, path, is_free_of_secrets=True)
+    return tuple(path for path, _ in rendered if path is not None)
+
+
+def _files(output: Output, locks: Locks) -> list[tuple[Path | None, Locks]]:
+    """The files of an output with what each holds."""
+    if output.path is None:
+        return [(None, locks)]
+    if _PLACEHOLDER in output.path:
+        if not locks.names:
+            raise InputError(f"{output.path}: there are no targets: state --target")
+        return [
+            (Path(output.path.replace(_PLACEHOLDER, name)), locks.only(name))
+            for name in locks.names
+        ]
+    path = Path(output.path)
+    match = _NAMED_PYLOCK.fullmatch(path.name)
+    if match and match[1] in locks.names:
+        return [(path, locks.only(match[1]))]
+    return [(path, locks)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +167,11 @@ class Means:
 
 
 def _open_web(environ: Mapping[str, str], *, is_offline: bool, limits: Limits) -> Web:
-    from envguard.lock.web import Web  # few locks need it
-    from envguard.lock.webcache import WebCache, cache_folder
+    from envguard.web.client import (
+        Web,  # few locks need it
+        WebCache,
+        cache_folder,
+    )
 
     folder = cache_folder(environ)
     return Web(
@@ -100,7 +185,7 @@ def _open_web(environ: Mapping[str, str], *, is_offline: bool, limits: Limits) -
 def _plan(requests: Requests, means: Means) -> Locks:
     with ending_on_signals(), waiting(is_wanted=not means.is_quiet) as say:
         named = [(name, _plan_one(name, request, means, say)) for name, request in requests]
-    from envguard.lock.locks import Locks  # loaded with what it holds: plans
+    from envguard.lock.plan import Locks  # loaded with what it holds: plans
 
     return Locks(tuple(named))
 
@@ -165,7 +250,7 @@ def explain_lock(
     Raises:
         NoCandidateError: Nothing fits; the ladder is printed all the same.
     """
-    from envguard.lock.ladder import ladder_lines  # few ask for it
+    from envguard.lock.solve import ladder_lines  # few ask for it
 
     try:
         locks = _plan(requests, means)
@@ -187,8 +272,8 @@ def explain_lock(
 
 def check_lock(requests: Requests, means: Means, previous: PreviousLock) -> ExitCode:
     """Plan, and compare with an earlier lock."""
-    from envguard.lock.compare import differences
-    from envguard.lock.pylock import pylock_document
+    from envguard.lock.formats.pylock import pylock_document
+    from envguard.lock.record import differences
 
     locks = _plan(requests, means)
     lines = differences(previous.document, pylock_document(locks))

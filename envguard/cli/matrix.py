@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from envguard.cli.options import MachineOptions, takes
-from envguard.cli.screen import PageOptions
+from envguard.cli.out import PageOptions
 from envguard.errors import InputError
 
 _ACTIONS = ("show", "verify", "update")

@@ -7,7 +7,7 @@ import textwrap
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING
 
-from envguard.cli.screen import write_page
+from envguard.cli.out import write_page
 from envguard.cli.subject import check_gpu_names, live_facts, overlay_neighbours, read_stated
 from envguard.cli.tables import load_matrix
 from envguard.errors import ExitCode, InputError
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.cli.options import MachineOptions
-    from envguard.cli.screen import PageOptions
+    from envguard.cli.out import PageOptions
     from envguard.facts.facts import Facts
     from envguard.matrix.loader import Matrix
-    from envguard.render.style import Style
+    from envguard.render.page import Style
 
 _ABOUT = {
     "torch": "releases against CUDA builds, code, wheels",

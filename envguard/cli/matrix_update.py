@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envguard.cli.screen import write_page
+from envguard.cli.out import write_page
 from envguard.cli.tables import load_matrix
 from envguard.errors import DocumentError, ExitCode, InputError, MatrixError
 from envguard.matrix.loader import Matrix
@@ -18,10 +18,10 @@ from envguard.matrix.store import has_tables, pack
 
 if TYPE_CHECKING:
     from envguard.cli.matrix import NetworkOptions
-    from envguard.cli.screen import PageOptions
-    from envguard.lock.web import Web
+    from envguard.cli.out import PageOptions
     from envguard.matrix.release import DataRelease
-    from envguard.render.style import Style
+    from envguard.render.page import Style
+    from envguard.web.client import Web
 
 _MOST_DOCUMENT = 64 * 1024
 
@@ -35,7 +35,7 @@ def update(name: str, network: NetworkOptions, page: PageOptions) -> int:
         InputError: No address, one that is not https, or a document or archive that is none.
         NetworkError: No answer.
     """
-    from envguard.lock.web import Web
+    from envguard.web.client import Web
 
     if name:
         raise InputError(f"matrix update takes no name, not {name!r}")
@@ -136,8 +136,8 @@ def _keep(release: DataRelease, web: Web) -> tuple[Path, bool]:
 
 def _prove(release: DataRelease, folder: Path) -> None:
     """Refuse tables that this envguard cannot read, or that break a promise."""
-    from envguard.matrix.invariants import verify
-    from envguard.matrix.pattern_trial import try_tables
+    from envguard.matrix.pattern_cost import try_tables
+    from envguard.matrix.verify import verify
 
     try:
         matrix = Matrix.load(folder)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from envguard.cli.output import write_text
+from envguard.cli.out import write_text
 from envguard.cli.subject import live_facts
 from envguard.errors import ExitCode
 from envguard.facts.facts import facts_document

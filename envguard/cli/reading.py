@@ -65,7 +65,7 @@ def read_facts(source: str) -> Facts:
 
 def is_lockfile(word: str) -> bool:
     """Whether an argument names a file rather than a pin."""
-    from envguard.ingest.lock_names import looks_like_lockfile
+    from envguard.ingest.lockfile import looks_like_lockfile
 
     return looks_like_lockfile(word) or is_file(word)
 

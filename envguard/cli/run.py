@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from envguard.cli.options import DEFAULT_TORCH_INDEX
-from envguard.cli.output import write_text
+from envguard.cli.out import write_text
 from envguard.cli.subject import live_facts
 from envguard.cli.tables import load_matrix
-from envguard.crash.context import interpreter_of
-from envguard.crash.guard import PROBE, REPORT, TABLES, Guard, write_to_stderr
-from envguard.crash.running import RunOutcome, RunRequest, run_command
-from envguard.crash.starting import CAN_DIE_WITH_PARENT, NoRoomError, with_shell
-from envguard.crash.streams import occupy_standard_streams
 from envguard.errors import EnvguardError, ExitCode, InputError
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
 from envguard.printable import one_line, printable, printable_in_colour
 from envguard.render import Style, render_report
+from envguard.supervise.child import CAN_DIE_WITH_PARENT, NoRoomError, with_shell
+from envguard.supervise.guard import PROBE, REPORT, TABLES, Guard, write_to_stderr
+from envguard.supervise.record import interpreter_of
+from envguard.supervise.run import RunOutcome, RunRequest, run_command
+from envguard.supervise.streams import occupy_standard_streams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,8 +182,8 @@ def _peaks(outcome: RunOutcome) -> str:
 
 def show_changes(root: Path) -> int:
     """Compare the newest run with the last one that worked before it."""
-    from envguard.crash.record import list_records
-    from envguard.crash.running import changes_since
+    from envguard.supervise.record import list_records
+    from envguard.supervise.run import changes_since
 
     records = list_records(root)
     if not records:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from envguard.cli.options import OutputOptions, takes
-from envguard.cli.output import emit_report, write_text
+from envguard.cli.out import emit_report, write_text
 from envguard.cli.tables import load_matrix
 from envguard.errors import ExitCode
 from envguard.smoke.report import smoke_report
-from envguard.smoke.result import Device, SmokeRequest
+from envguard.smoke.result import Device, SmokeRequest, describe_stages, parse_stage_names
 from envguard.smoke.run import run_smoke
-from envguard.smoke.stages import describe_stages, parse_stage_names
 
 if TYPE_CHECKING:
     from envguard.facts.machine import Gpu

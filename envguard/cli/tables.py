@@ -40,7 +40,7 @@ def load_matrix(folder: Path | None, *, is_tried: bool = False) -> Matrix:
 def _try_once(matrix: Matrix, folder: Path) -> None:
     """Try patterns that are not the shipped ones, unless the same tables were tried before."""
     from envguard.binary.cache import cache_folder
-    from envguard.matrix.pattern_trial import try_tables
+    from envguard.matrix.pattern_cost import try_tables
 
     place = cache_folder(os.environ) / "tried" / _digest(folder)
     if _is_ours(place):

@@ -1,18 +1,17 @@
-"""Log and environment reason together: one report with a cause, or with ranked suspects."""
+"""Log and environment reason together: one report with a cause, or with ranked hypotheses."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.checks.context import CheckOptions
-from envguard.crash.case import Case, Circumstances, make_case
-from envguard.crash.exits import normalise_exit
+from envguard.crash.case import Case, Circumstances, make_case, own_exceptions
+from envguard.crash.exits import SIGABRT, SIGILL, SIGKILL, SIGSEGV, SIGTERM, normalise_exit
+from envguard.crash.findings import line_evidence, make_finding
+from envguard.crash.hypotheses import suspect_causes
+from envguard.crash.phases import Phase
 from envguard.crash.rules import RULES
-from envguard.crash.rules.model import make_finding
-from envguard.crash.summary import crash_summary
-from envguard.crash.suspects import suspect_causes
-from envguard.crash.together import join_findings
-from envguard.crash.trouble import own_exceptions
 from envguard.facts.findings import Finding, Status
 from envguard.facts.report import Recommendation, Report, make_report
 from envguard.judge import judge
@@ -20,7 +19,214 @@ from envguard.judge import judge
 if TYPE_CHECKING:
     from envguard.crash.log import Log
     from envguard.facts.facts import Facts
+    from envguard.matrix.evidence import LauncherRow
     from envguard.matrix.loader import Matrix
+
+
+def join_findings(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Put findings of the log and of the checks together.
+
+    A failing check that explains what the log shows stays failing and takes the log's lines as
+    evidence; what the log says of the same matter gives way to it, because the check knows the
+    versions. A failing check that explains nothing in this log is true and not known to be why
+    this run died: a hypothesis where nothing else is established and the run did die, else a
+    warning. A warning that explains what the log shows came true, and fails. Other warnings,
+    what checks could not tell, and what they found in order are left out.
+
+    Args:
+        case: With the checks' findings.
+        found: The log's findings.
+    """
+    established = [f for f in found if f.status is Status.FAIL]
+    joined: list[Finding] = []
+    replaced: set[str] = set()
+    # A known break that the log shows says the same, with its lines.
+    shown = {(f.code, f.title) for f in established}
+    for finding in case.checked:
+        if (finding.code, finding.title) in shown:
+            continue
+        if finding.status is Status.WARN:
+            ids = _explained(case, finding.cause)
+            if ids:  # possible, said the check; it happened, says the log
+                joined.append(_with_lines(case, _came_true(finding), ids))
+                replaced |= _same_matter(case, found, finding.cause)
+        elif finding.status is Status.FAIL:
+            ids = _explained(case, finding.cause)
+            if ids or _explains_ending(case, finding.cause, established):
+                joined.append(_with_lines(case, finding, ids))
+                replaced |= _same_matter(case, found, finding.cause)
+            else:
+                joined.append(_demoted(case, finding, established))
+    kept = [f for f in found if f.cause not in replaced]
+    return (*joined, *kept)
+
+
+_NEED_NOT = "nothing, or "
+
+
+def _came_true(finding: Finding) -> Finding:
+    """A warning that the log bears out: it fails, and doing nothing is no remedy any more."""
+    remedy = finding.remedy
+    if remedy is not None:
+        remedy = replace(remedy, text=remedy.text.removeprefix(_NEED_NOT))
+    return replace(finding, status=Status.FAIL, remedy=remedy)
+
+
+def _explained(case: Case, cause: str) -> tuple[str, ...]:
+    """The signatures in this log that a cause explains."""
+    row = case.matrix.causes.cause(cause)
+    return tuple(name for name in (row.explains if row else ()) if case.log.has(name))
+
+
+def _explains_ending(case: Case, cause: str, established: list[Finding]) -> bool:
+    """Whether a crash of native code at the start, else unexplained, can come from it."""
+    row = case.matrix.causes.cause(cause)
+    if established or row is None or not row.crashes_natively:
+        return False
+    at_start = case.phase in {None, Phase.IMPORT, Phase.INIT}
+    return at_start and case.signal in {SIGSEGV, SIGABRT, SIGILL}
+
+
+def _with_lines(case: Case, finding: Finding, ids: tuple[str, ...]) -> Finding:
+    hits = case.hits(*ids)
+    lines = line_evidence(case, hits)
+    return replace(
+        finding,
+        evidence=(*finding.evidence, *lines),
+        line=hits[0].line if hits else finding.line,
+    )
+
+
+def _same_matter(case: Case, found: tuple[Finding, ...], cause: str) -> set[str]:
+    """Causes of log findings that are about the same matter as an established check."""
+    row = case.matrix.causes.cause(cause)
+    same = row.same_matter if row is not None else frozenset()
+    return {f.cause for f in found if f.cause == cause or f.cause in same}
+
+
+def _demoted(case: Case, finding: Finding, established: list[Finding]) -> Finding:
+    did_die = case.death is not None or case.exit_code not in {None, 0}
+    if did_die and not established:
+        said = "Nothing in this log points to it: repair it, and run the same command again."
+        return replace(finding, status=Status.UNKNOWN, detail=f"{finding.detail} {said}".strip())
+    said = "True of the environment, but it does not explain what this log shows."
+    return replace(finding, status=Status.WARN, detail=f"{finding.detail} {said}".strip())
+
+
+_DOING = {
+    Phase.IMPORT: "while it imported",
+    Phase.INIT: "while it was set up",
+    Phase.LOAD: "while it loaded the model",
+    Phase.TRAIN: "while it trained",
+    Phase.SAVE: "while it saved a checkpoint",
+    Phase.RESUME: "while it read a checkpoint back",
+    Phase.SHUTDOWN: "while it ended",
+}
+_TAIL = 8
+
+
+def crash_summary(case: Case) -> dict[str, object]:
+    """What a reader and a program want to know first.
+
+    Returns:
+        ``headline``, the ending, the phase and who says so, the ranks, what to collect next time,
+        and the last lines of the log.
+    """
+    death = case.death
+    launcher = find_launcher(case)
+    return {
+        "headline": headline(case),
+        "ending": death.ending.text if death else None,
+        "signal": death.ending.name or None if death else None,
+        "stated_by": death.source if death else None,
+        "rank": death.rank if death else None,
+        "phase": case.phase.value if case.phase else None,
+        "phase_from": case.seen.origin or None,
+        "ranks": case.ranks,
+        "launcher": launcher.name if launcher else None,
+        "launcher_hides": launcher.truth if launcher else None,
+        "followers": count_followers(case),
+        "collect": list(collect_next(case)),
+        "log": {
+            "name": case.log.name,
+            "lines": case.log.lines,
+            "bytes": case.log.size,
+            "ends_mid_line": case.log.ends_mid_line,
+            "tail": [{"line": n, "text": text} for n, text in case.log.tail[-_TAIL:]],
+        },
+    }
+
+
+def count_followers(case: Case) -> int:
+    """Processes that ended with SIGTERM after the root did: they follow it."""
+    pids = {death.pid for death in case.deaths[1:] if death.ending.signal == SIGTERM}
+    pids |= {hit.number("pid") for hit in case.log.all("torchrun-closing")}
+    pids.discard(None)
+    return len(pids - {case.death.pid if case.death else None})
+
+
+def headline(case: Case) -> str:
+    """What died, of what, while doing what: ``rank 3 died of SIGKILL (-9) while it trained``."""
+    death = case.death
+    doing = f" {_DOING[case.phase]}" if case.phase else ""
+    if death is None:
+        if case.exit_code == 0:
+            return "the program ended with exit status 0"
+        if case.exit_code is None and not case.log.has("traceback", "python-exception"):
+            return "nothing says how the program ended"
+        return f"the program failed{doing}"
+    who = f"rank {death.rank}" if death.rank is not None else "a process"
+    if death.source in {"--exit-code", "shell"}:
+        who = "the program"
+    verb = "died of" if death.ending.signal is not None else "ended with"
+    return f"{who} {verb} {death.ending.text}{doing}"
+
+
+# Words of a launcher -> its row in the table, the most specific first.
+_LAUNCHERS = (
+    ("deepspeed-return-code", "deepspeed"),
+    ("deepspeed-killing", "deepspeed"),
+    ("torchrun-root", "torchrun"),
+    ("torchrun-failed-line", "torchrun"),
+    ("calledprocess-died", "accelerate-simple"),
+    ("mp-spawn-signal", "torch.multiprocessing.spawn"),
+    ("dl-exited", "DataLoader"),
+    ("slurm-oom-event", "srun"),
+    ("slurm-srun-oom", "srun"),
+    ("k8s-oomkilled", "kubernetes"),
+)
+
+
+def find_launcher(case: Case) -> LauncherRow | None:
+    """The launcher whose words are in the log, and what it does with exit statuses."""
+    names = [row for signature, row in _LAUNCHERS if case.log.has(signature)]
+    return next((row for row in case.table.launchers if names and row.name == names[0]), None)
+
+
+# Signal -> the tools of the table that would have kept evidence.
+_KILL_TOOLS = ("kernel log (dmesg, journalctl -k)", "cgroup memory.events", "sacct / seff")
+_CRASH_TOOLS = ("faulthandler", "kernel log (dmesg, journalctl -k)")
+_RANK_TOOL = "torchrun --log-dir --tee 3 / --redirects 3"
+_NCCL_TOOL = "NCCL flight recorder"
+
+
+def collect_next(case: Case) -> tuple[str, ...]:
+    """What to keep next time, for an ending that this log does not explain."""
+    wanted = ["envguard run -- CMD: phases, memory of each rank, and what the cgroup counted"]
+    names: list[str] = []
+    if case.signal == SIGKILL:
+        names.extend(_KILL_TOOLS)
+    elif case.signal is not None and case.signal != SIGTERM:
+        names.extend(_CRASH_TOOLS)
+    if case.ranks is not None and case.ranks > 1:
+        names.append(_RANK_TOOL)
+    if case.log.has("nccl-watchdog", "nccl-error-in", "nccl-remote"):
+        names.append(_NCCL_TOOL)
+    tools = {tool.name: tool for tool in case.table.tools}
+    wanted.extend(f"{name}: {tools[name].gives}" for name in names if name in tools)
+    if case.log.ends_mid_line:
+        wanted.append("the whole log: this one stops in the middle of a line")
+    return tuple(wanted)
 
 
 def diagnose(

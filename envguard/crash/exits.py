@@ -1,12 +1,18 @@
-"""Exit statuses in one form: -9, 9 from a kill, 137 and 247 are all SIGKILL."""
+"""How processes ended: statuses in one form, who died first and of what."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from envguard.crash.log import Hit
+
 if TYPE_CHECKING:
-    from envguard.matrix.signals_table import SignalsTable
+    from collections.abc import Iterator
+
+    from envguard.crash.log import Log
+    from envguard.matrix.evidence import SignalsTable
+
 
 SIGKILL, SIGSEGV, SIGBUS, SIGABRT, SIGTERM = 9, 11, 7, 6, 15
 SIGHUP, SIGINT, SIGILL, SIGFPE = 1, 2, 4, 8
@@ -89,3 +95,176 @@ def _signal_of(code: int, table: SignalsTable) -> int | None:
 def ending_of_signal(number: int, table: SignalsTable) -> Ending:
     """The ending of a process that died of a signal."""
     return normalise_exit(-number, table)
+
+
+_NAMES = {
+    "SIGHUP": SIGHUP,
+    "SIGINT": SIGINT,
+    "SIGILL": SIGILL,
+    "SIGABRT": SIGABRT,
+    "SIGBUS": SIGBUS,
+    "SIGFPE": SIGFPE,
+    "SIGKILL": SIGKILL,
+    "SIGSEGV": SIGSEGV,
+    "SIGTERM": SIGTERM,
+}
+_WORDS = {
+    "Killed": SIGKILL,
+    "Terminated": SIGTERM,
+    "Hangup": SIGHUP,
+    "segmentation fault": SIGSEGV,
+    "floating-point exception": SIGFPE,
+    "Segmentation fault": SIGSEGV,
+    "Bus error": SIGBUS,
+    "Aborted": SIGABRT,
+    "Illegal instruction": SIGILL,
+    "Floating point exception": SIGFPE,
+}
+# Commands of training as the kernel names them; it tells of other programs' crashes as well.
+_COMMANDS = ("python", "pt_", "ray::", "torchrun", "deepspeed", "accelerate")
+_TRAPS = {"invalid opcode": SIGILL, "divide error": SIGFPE, "general protection": SIGSEGV}
+# Words of whoever watches over the memory of a container, a job, a unit or a node.
+_OUT_OF_MEMORY = (
+    "k8s-oomkilled",
+    "docker-oom-flag",
+    "slurm-oom-event",
+    "slurm-srun-oom",
+    "batch-memory-limit",
+    "systemd-oom",
+    "ray-memory-monitor",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """One process that ended badly.
+
+    Args:
+        ending: Of what.
+        source: Who says so: ``torchrun``, ``deepspeed``, ``--exit-code`` ...
+        rank: Its rank, where the source knows it.
+        pid: Its process id, where the source knows it.
+        hit: The line that says so.
+    """
+
+    ending: Ending
+    source: str
+    rank: int | None = None
+    pid: int | None = None
+    hit: Hit | None = None
+
+
+def find_deaths(log: Log, exit_code: int | None, table: SignalsTable) -> tuple[Death, ...]:
+    """Everything that tells how processes ended, the most telling first.
+
+    A launcher that names the first failure is believed before the status that the user states,
+    because torchrun and accelerate turn every cause into 1 and DeepSpeed reports the first rank
+    that it found dead. Ranks that were stopped with SIGTERM come last: they follow another.
+
+    Args:
+        log: The evidence.
+        exit_code: What the user states.
+        table: The signals.
+    """
+    found = [*_by_launchers(log, table), *_stated(exit_code, table), *_by_words(log, table)]
+    return tuple(sorted(found, key=lambda death: death.ending.signal == SIGTERM))
+
+
+def _stated(exit_code: int | None, table: SignalsTable) -> Iterator[Death]:
+    if exit_code is not None and exit_code not in {0, 1}:
+        yield Death(normalise_exit(exit_code, table), "--exit-code")
+
+
+def _by_launchers(log: Log, table: SignalsTable) -> Iterator[Death]:
+    root = log.last("torchrun-root")
+    if root is not None:
+        blocks = [h for h in log.all("torchrun-exitcode") if h.order > root.order]
+        ranks = [h for h in log.all("torchrun-rank") if h.order > root.order]
+        for hit in blocks[:1]:
+            rank = ranks[0].number("rank") if ranks else None
+            yield _death(hit, "torchrun", table, rank=rank)
+    for hit in log.all("torchrun-failed-line"):
+        yield _death(hit, "torchrun", table, rank=hit.number("r"))
+    for hit in log.all("deepspeed-return-code"):
+        yield _death(hit, "deepspeed", table)
+    for hit in log.all("torchrun-exitcode"):
+        yield _death(hit, "torchrun", table)
+    for hit in log.all("torchrun-signal", "calledprocess-died"):
+        yield Death(_ending(hit.number("n") or 0, table), hit.id, None, hit.number("pid"), hit)
+    for hit in log.all("mp-spawn-signal"):
+        number = _NAMES.get(hit.groups["name"])
+        if number is not None:
+            yield Death(_ending(number, table), "torch.multiprocessing", hit.number("r"), None, hit)
+
+
+def _death(hit: Hit, source: str, table: SignalsTable, *, rank: int | None = None) -> Death:
+    code = hit.number("code") or 0
+    return Death(normalise_exit(code, table), source, rank, hit.number("pid"), hit)
+
+
+def _ending(number: int, table: SignalsTable) -> Ending:
+    return ending_of_signal(number, table)
+
+
+def _by_workers(log: Log, table: SignalsTable) -> Iterator[Death]:
+    """Data loader workers, which their parent tells about in an exception of its own."""
+    for hit in log.all("dl-killed", "dl-crash"):
+        number = _WORDS.get((hit.groups.get("s") or hit.groups.get("what", "")).strip())
+        if number is not None:
+            yield Death(_ending(number, table), "DataLoader", None, hit.number("pid"), hit)
+
+
+def _by_handlers(log: Log, table: SignalsTable) -> Iterator[Death]:
+    """Debuggers, handlers of signals, the kernel, mpirun and systemd."""
+    for hit in log.all("debugger-signal"):
+        named = (hit.groups.get(f"name{n}") for n in ("", "2", "3", "4", "5"))
+        name = next((text for text in named if text), "SIGSEGV")
+        number = hit.number("n") or _NAMES[name]
+        yield Death(_ending(number, table), "debugger", None, None, hit)
+    for hit in log.all("kernel-segfault", "kernel-trap"):
+        if hit.groups["comm"].startswith(_COMMANDS):
+            number = _TRAPS.get(hit.groups.get("what", ""), SIGSEGV)
+            yield Death(_ending(number, table), "kernel", None, hit.number("pid"), hit)
+    for hit in log.all("mpi-signal", "systemd-exit"):
+        source = "mpirun" if hit.id == "mpi-signal" else "systemd"
+        number = hit.number("n", "n2", "n3") or 0
+        yield Death(_ending(number, table), source, None, None, hit)
+
+
+def _by_words(log: Log, table: SignalsTable) -> Iterator[Death]:
+    yield from _by_handlers(log, table)
+    yield from _by_workers(log, table)
+    for hit in log.all("caught-signal"):
+        yield Death(_ending(hit.number("n", "n2") or 0, table), "signal handler", None, None, hit)
+    for hit in log.all("faulthandler-segv"):
+        number = _WORDS.get(hit.groups["what"])
+        if number is not None:
+            yield Death(_ending(number, table), "faulthandler", hit.rank, None, hit)
+    for hit in log.all("shell-death"):
+        yield Death(_ending(_WORDS[hit.groups["what"]], table), "shell", None, None, hit)
+    for hit in log.all("return-code-words"):
+        code = hit.number("code")
+        if code not in {0, 1, None}:
+            yield Death(normalise_exit(int(code or 0), table), "log", None, None, hit)
+    if log.has(*_OUT_OF_MEMORY):
+        yield Death(_ending(SIGKILL, table), "container or batch system")
+    for hit in log.all("kernel-oom-memcg", "kernel-oom-global", "kernel-oom-constraint"):
+        yield Death(_ending(SIGKILL, table), "kernel", None, hit.number("pid"), hit)
+    for hit in log.all("sigkill-words"):
+        if not log.has("deepspeed-killing") or "SIGKILL" in hit.text:
+            yield Death(_ending(SIGKILL, table), "log", None, None, hit)
+
+
+def count_ranks(log: Log) -> int | None:
+    """How many ranks ran on this node, as far as the log tells; None when it does not."""
+    stated = [
+        number
+        for hit in log.all("ranks-words")
+        if (number := hit.number("n", "n2", "n3", "n4", "n5", "n6", "n7"))
+    ]
+    counted = [(hit.number("r") or 0) + 1 for hit in log.all("local-rank-words")]
+    counted += [(hit.number("local") or 0) + 1 for hit in log.all("torchrun-rank")]
+    counted += [(hit.number("r") or 0) + 1 for hit in log.all("torchrun-failed-line")]
+    pids = {hit.groups["pid"] for hit in log.all("deepspeed-killing", "torchrun-closing")}
+    most = max([*stated, *counted], default=0)
+    return max(most, len(pids)) or None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from envguard.crash.sampling import ProcessUse, Sample
+    from envguard.supervise.sampling import ProcessUse, Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Findings and verdicts: the answer of every command that judges."""
+"""Findings, verdicts and their sources: the answer of every command that judges."""
 
 from __future__ import annotations
 
@@ -6,10 +6,21 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from envguard.facts.source import Source
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a statement can be read, and when it was.
+
+    Args:
+        url: Address, or a short name of the artifact that was read.
+        checked: ISO date.
+    """
+
+    url: str
+    checked: str
 
 
 class Status(Enum):

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from envguard.ingest.part import MAX_PARTS
+from envguard.ingest.report_part import MAX_PARTS
 from envguard.ingest.text import is_blank
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from envguard.facts.environment import (
     Interpreter,
     Manager,
     TorchBuild,
+    label_of_version,
 )
 from envguard.facts.facts import Facts
-from envguard.facts.torch_label import label_of_version
 from envguard.facts.versions import CudaVersion
-from envguard.ingest.part import Part, version_or_none
 from envguard.ingest.pip_list import build_of_metadata, normalise_name, sort_distributions
+from envguard.ingest.report_part import Part, version_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,17 +9,21 @@ from envguard.facts.facts import Facts, decode_json, parse_facts_document
 from envguard.ingest.collect_env import parse_collect_env
 from envguard.ingest.conda_list import parse_conda_list
 from envguard.ingest.ds_report import parse_ds_report
-from envguard.ingest.merge import merge_parts
-from envguard.ingest.nvidia_smi import parse_smi_complaints, parse_smi_lists, parse_smi_tables
-from envguard.ingest.nvidia_smi_csv import parse_smi_csv
+from envguard.ingest.nvidia_smi import (
+    parse_smi_complaints,
+    parse_smi_csv,
+    parse_smi_lists,
+    parse_smi_tables,
+)
 from envguard.ingest.nvidia_smi_query import find_xml, parse_smi_query, parse_smi_xml
 from envguard.ingest.pip_list import parse_filtered_list, parse_pip_json, parse_pip_list
+from envguard.ingest.report_part import merge_parts
 from envguard.ingest.text import check_size, clean_lines, strip_controls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from envguard.ingest.part import Part
+    from envguard.ingest.report_part import Part
 
 # One line for each kind of report; conda and pip lists come last, their rows look like anything.
 PARSERS: tuple[Callable[[Sequence[str]], tuple[Part, ...]], ...] = (

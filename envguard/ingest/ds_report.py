@@ -11,13 +11,13 @@ from envguard.facts.environment import (
     Distribution,
     Environment,
     TorchBuild,
+    label_of_version,
 )
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Limits, Machine, Toolkit
-from envguard.facts.torch_label import label_of_version
-from envguard.ingest.part import Part, cuda_or_none, version_or_none
 from envguard.ingest.pip_list import sort_distributions
+from envguard.ingest.report_part import Part, cuda_or_none, version_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

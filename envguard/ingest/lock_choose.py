@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.facts.environment import BuildOrigin, Distribution, Environment, TorchBuild
+from envguard.facts.environment import (
+    BuildOrigin,
+    Distribution,
+    Environment,
+    Label,
+    TorchBuild,
+    label_of_url,
+    label_of_version,
+    parse_label,
+)
 from envguard.facts.gaps import Gap, GapReason
-from envguard.facts.torch_label import Label, label_of_url, label_of_version, parse_label
-from envguard.ingest.lock_markers import admits, environments_of
+from envguard.ingest.lock_entry import admits, environments_of
 from envguard.ingest.pip_list import sort_distributions
 
 if TYPE_CHECKING:

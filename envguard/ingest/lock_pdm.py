@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.facts.environment import Manager
-from envguard.ingest.lock_entry import Entry, Locked, Select, wheels_of
-from envguard.ingest.lock_markers import holds, parse_marker
+from envguard.ingest.lock_entry import Entry, Locked, Select, holds, parse_marker, wheels_of
 from envguard.ingest.lock_toml import Table, heading_lines, parse_toml
 from envguard.ingest.pip_list import normalise_name
 

@@ -9,8 +9,16 @@ from envguard.facts.codec import from_dict
 from envguard.facts.environment import Manager
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.lock_record import LockRecord
-from envguard.ingest.lock_entry import Entry, Locked, Select, Target, Wheel, wheels_of
-from envguard.ingest.lock_markers import environments_of, holds
+from envguard.ingest.lock_entry import (
+    Entry,
+    Locked,
+    Select,
+    Target,
+    Wheel,
+    environments_of,
+    holds,
+    wheels_of,
+)
 from envguard.ingest.lock_toml import Table, heading_lines, parse_toml
 
 if TYPE_CHECKING:

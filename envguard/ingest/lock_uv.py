@@ -8,8 +8,15 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from envguard.facts.environment import Manager
-from envguard.ingest.lock_entry import Entry, Locked, Select, check_counts, wheels_of
-from envguard.ingest.lock_markers import holds, parse_marker
+from envguard.ingest.lock_entry import (
+    Entry,
+    Locked,
+    Select,
+    check_counts,
+    holds,
+    parse_marker,
+    wheels_of,
+)
 from envguard.ingest.lock_toml import Table, heading_lines, parse_toml
 from envguard.ingest.pip_list import normalise_name
 

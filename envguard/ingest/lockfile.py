@@ -11,10 +11,52 @@ from envguard.facts.environment import Environment
 from envguard.facts.gaps import Gap
 from envguard.ingest.lock_choose import choose_entries
 from envguard.ingest.lock_entry import Locked, Target, check_counts
-from envguard.ingest.lock_names import EXPECTED, kind_by_name, refuse_others
 
 if TYPE_CHECKING:
-    from envguard.ingest.lock_requirements import Read
+    from envguard.ingest.requirements import Read
+
+
+_PYLOCK = re.compile(r"pylock(?:\.[^.]+)?\.toml")
+_CONDA = re.compile(r"(?:environment|conda-lock|.*conda.*)\.(?:ya?ml|lock)", re.IGNORECASE)
+_LOOKS_LIKE = re.compile(r".+\.(?:toml|txt|lock|in|ya?ml)", re.IGNORECASE)
+EXPECTED = (
+    "envguard reads pylock.toml, uv.lock, poetry.lock, pdm.lock and requirements files (*.txt)"
+)
+_NOT_YET = {
+    "pipfile.lock": "Pipenv's lockfiles",
+    "pixi.lock": "pixi's lockfiles",
+    "environment.yml": "conda environment files",
+}
+
+
+def looks_like_lockfile(word: str) -> bool:
+    """Whether a word names a lockfile by its ending rather than a pin."""
+    return "==" not in word and "://" not in word and bool(_LOOKS_LIKE.fullmatch(word))
+
+
+def refuse_others(name: str, base: str) -> None:
+    """Refuse files that are known and not read.
+
+    Args:
+        name: Path as given, for the message.
+        base: Its last part, in lower case.
+
+    Raises:
+        InputError: It is one of them.
+    """
+    what = _NOT_YET.get(base) or ("conda files" if _CONDA.fullmatch(base) else None)
+    if what is not None:
+        raise InputError(f"{name}: {what} are not read yet", hint=EXPECTED)
+    if base == "pyproject.toml":
+        hint = "name its lockfile, or `envguard lock` it first"
+        raise InputError(f"{name}: states wishes, not pins", hint=hint)
+
+
+def kind_by_name(base: str) -> str:
+    """The format that a file's name tells; empty where the content has to."""
+    names = {"uv.lock": "uv", "poetry.lock": "poetry", "pdm.lock": "pdm"}
+    return "pylock" if _PYLOCK.fullmatch(base) else names.get(base, "")
+
 
 MAX_BYTES = 32 * 1024 * 1024
 
@@ -63,7 +105,7 @@ def _read(name: str, text: str, target: Target, read: Read | None) -> Locked:
     base = re.split(r"[/\\]", name)[-1].lower()
     refuse_others(name, base)
     if base.endswith((".txt", ".in")):
-        from envguard.ingest.lock_requirements import parse_requirements
+        from envguard.ingest.requirements import parse_requirements
 
         return parse_requirements(text, name, read)
     match kind_by_name(base) or _kind_by_content(text, name):

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
 from envguard.facts.facts import Facts
-from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.gaps import Gap, GapReason, read_driver, read_gpus
 from envguard.facts.machine import Driver, Gpu, Machine, MigDevice, Reading
-from envguard.facts.readings import read_driver, read_gpus
-from envguard.ingest.part import MAX_PARTS, Part, cuda_or_none, driver_or_none, spans_of
+from envguard.ingest.report_part import MAX_PARTS, Part, cuda_or_none, driver_or_none, spans_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -10,8 +10,14 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from envguard.errors import InputError
-from envguard.facts.environment import BuildOrigin, Distribution, Environment, TorchBuild
-from envguard.facts.torch_label import label_of_url, label_of_version
+from envguard.facts.environment import (
+    BuildOrigin,
+    Distribution,
+    Environment,
+    TorchBuild,
+    label_of_url,
+    label_of_version,
+)
 from envguard.facts.versions import refuse_long_numbers
 from envguard.redaction import clean_addresses
 

@@ -8,11 +8,17 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from envguard.facts.environment import BuildOrigin, Distribution, Environment, TorchBuild
+from envguard.facts.environment import (
+    BuildOrigin,
+    Distribution,
+    Environment,
+    TorchBuild,
+    label_of_url,
+    label_of_version,
+)
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
-from envguard.facts.torch_label import label_of_url, label_of_version
-from envguard.ingest.part import MAX_PARTS, Part, version_or_none
+from envguard.ingest.report_part import MAX_PARTS, Part, version_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -7,22 +7,21 @@ import re
 from typing import TYPE_CHECKING, cast
 
 from envguard.errors import InputError
-from envguard.lock.requirements import Style
+from envguard.lock.formats.requirements import Style
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import PurePath
 
-    from envguard.lock.locks import Locks
-    from envguard.lock.plan import LockPlan
+    from envguard.lock.plan import LockPlan, Locks
 
 # Format -> module that holds ``render_<format>``; only the one that is asked for is imported.
 FORMATS = {
-    "pylock": "envguard.lock.pylock",
-    "requirements": "envguard.lock.requirements",
-    "uv-project": "envguard.lock.uv_project",
-    "environment": "envguard.lock.environment",
-    "dockerfile": "envguard.lock.dockerfile",
+    "pylock": "envguard.lock.formats.pylock",
+    "requirements": "envguard.lock.formats.requirements",
+    "uv-project": "envguard.lock.formats.uv_project",
+    "environment": "envguard.lock.formats.environment",
+    "dockerfile": "envguard.lock.formats.dockerfile",
 }
 
 _NAMES = (
@@ -41,7 +40,7 @@ def render_lock(locks: Locks | LockPlan, form: str, style: Style = Style.URLS) -
     """
     if form not in FORMATS:
         raise InputError(f"--format: {form!r} is none of {', '.join(FORMATS)}")
-    from envguard.lock.locks import Locks  # loaded with what it holds: a plan
+    from envguard.lock.plan import Locks  # loaded with what it holds: a plan
 
     module = importlib.import_module(FORMATS[form])
     name = f"render_{form.replace('-', '_')}"

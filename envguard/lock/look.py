@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Self
 from packaging.utils import canonicalize_name
 
 from envguard.errors import EnvguardError, NetworkError
-from envguard.lock.failures import HarmfulPageError, StatusError, UnclearError
+from envguard.lock.complaints import HarmfulPageError, StatusError, UnclearError
 from envguard.lock.project import asked_for
-from envguard.lock.uvconfig import default_index
-from envguard.lock.uvprocess import MemoryLimitError, Started
+from envguard.lock.uv import MemoryLimitError, Started, default_index
 from envguard.redaction import clean_text
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from envguard.lock.project import Problem
-    from envguard.lock.uvprocess import Limits
-    from envguard.lock.web import Web
+    from envguard.lock.uv import Limits
+    from envguard.web.client import Web
 
 GRACE_S = 1.5
 _WORKERS = 4
@@ -124,7 +123,7 @@ class Look:
             return  # uv comes upon it too, tries again, and says what it is
 
     def _web(self) -> Web:
-        from envguard.lock.web import Timeouts, Web  # loads requests
+        from envguard.web.client import Timeouts, Web  # loads requests
 
         stated = self._variables.get("UV_HTTP_TIMEOUT", "")
         usual, whole_s = Timeouts(), self._limits.time_s

@@ -7,26 +7,26 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from envguard.backend import Candidate, Ladder, Rejected, Wish, has_gpu_to_serve, rank_builds
+from envguard.errors import InputError
 from envguard.facts.machine import Driver, Host, Machine
 from envguard.facts.versions import CPU, DriverVersion
-from envguard.lock.attempts import Resolved, first_reasons, first_that_resolves
+from envguard.fit import DriverGrade, grade_driver
 from envguard.lock.companions import lacks_companion
-from envguard.lock.failures import NoCandidateError
-from envguard.lock.releases import Releases
+from envguard.lock.complaints import NoCandidateError
+from envguard.lock.constraints import MatrixBound
+from envguard.lock.pins import Pin
 from envguard.lock.request import LockRequest
-from envguard.lock.trial import TORCH, Means
-from envguard.lock.uvprocess import Limits
-from envguard.matrix.fit import DriverGrade, grade_driver
+from envguard.lock.solve import TORCH, Means, Resolved, first_reasons, first_that_resolves
+from envguard.lock.uv import Limits
 from envguard.matrix.rows import TorchBuildRow
+from envguard.web.releases import Releases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from envguard.lock.bounds import MatrixBound  # noqa: TC004 - nothing asks for it at run time
-    from envguard.lock.pins import Pin  # noqa: TC004 - loaded while uv runs
-    from envguard.lock.runner import Uv
-    from envguard.lock.web import Web
+    from envguard.lock.uv import Uv
     from envguard.matrix.loader import Matrix
+    from envguard.web.client import Web
 
 
 def _say_nothing(_: str) -> None:
@@ -124,7 +124,7 @@ def plan_lock(
 
 
 def _open_web(*, is_offline: bool, limits: Limits) -> Web:
-    from envguard.lock.web import Web  # few locks need it
+    from envguard.web.client import Web  # few locks need it
 
     return Web(is_offline=is_offline, limits=limits)
 
@@ -267,3 +267,70 @@ def _no_candidate(request: LockRequest, ladder: Ladder, matrix: Matrix) -> NoCan
         hint="state other bounds, --python-version or machines",
         failed=ladder.rejected,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """The plans that a document holds.
+
+    Args:
+        named: Name and plan of each target, the default one first; one plan without a name where
+            there are no targets.
+    """
+
+    named: tuple[tuple[str, LockPlan], ...]
+
+    @classmethod
+    def of(cls, plan: LockPlan) -> Locks:
+        """The lock of one target without a name."""
+        return cls((("", plan),))
+
+    @property
+    def default(self) -> LockPlan:
+        """The plan of the default target."""
+        return self.named[0][1]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the targets, the default one first; empty where there are none."""
+        return tuple(name for name, _ in self.named if name)
+
+    @property
+    def plans(self) -> tuple[LockPlan, ...]:
+        """The plans in the same order."""
+        return tuple(plan for _, plan in self.named)
+
+    def only(self, name: str) -> Locks:
+        """One of the targets, on its own.
+
+        Raises:
+            InputError: There is none of this name.
+        """
+        for known, plan in self.named:
+            if known == name:
+                return Locks.of(plan)
+        raise InputError(f"there is no target {name!r}", hint=f"there are {', '.join(self.names)}")
+
+    def single(self, form: str) -> LockPlan:
+        """The only plan, for a format that holds one.
+
+        Raises:
+            InputError: There are several.
+        """
+        if len(self.named) > 1:
+            raise InputError(
+                f"--format {form} holds one target, there are {', '.join(self.names)}",
+                hint="put {target} into the name of the file, or write pylock.toml",
+            )
+        return self.default
+
+    def merged(self) -> Iterator[tuple[Pin, tuple[str, ...]]]:
+        """Every pin once, by name and version, with the targets that install it."""
+        owners: dict[Pin, list[str]] = {}
+        for name, plan in self.named:
+            for pin in plan.pins:
+                owners.setdefault(pin, []).append(name)
+        for pin in sorted(
+            owners, key=lambda pin: (pin.name, pin.version, pin.index_url, pin.marker)
+        ):
+            yield pin, tuple(owners[pin])

@@ -11,20 +11,20 @@ from packaging.version import Version
 
 from envguard.errors import NetworkError
 from envguard.facts.machine import OperatingSystem
-from envguard.lock.prebuilt_names import Combination
-from envguard.lock.situation import admits
+from envguard.lock.constraints import admits
+from envguard.lock.prebuilt_rows import Combination
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from packaging.specifiers import SpecifierSet
 
+    from envguard.lock.constraints import Situation
     from envguard.lock.prebuilt_rows import WheelMatrix
-    from envguard.lock.releases import Releases
     from envguard.lock.request import Target
-    from envguard.lock.situation import Situation
-    from envguard.lock.web import RemoteFile, Web
     from envguard.matrix.rows import TorchBuildRow
+    from envguard.web.client import RemoteFile, Web
+    from envguard.web.releases import Releases
 
 # The newest releases are asked about whatever the matrix says: it may be older than they are.
 _ALWAYS_ASKED = 3

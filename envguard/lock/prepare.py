@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from envguard.lock.bounds import Bounds, MatrixBound, bounds_for
 from envguard.lock.companions import companion_constraints, expected_companions, torch_family
+from envguard.lock.constraints import (
+    Bounds,
+    MatrixBound,
+    Situation,
+    admits,
+    bounds_for,
+    situation_of,
+)
 from envguard.lock.project import Problem
-from envguard.lock.situation import Situation, admits, situation_of
-from envguard.matrix.package_rows import Scope
+from envguard.matrix.packages import Scope
 from envguard.matrix.rows import TorchBuildRow
 
 if TYPE_CHECKING:
@@ -21,9 +27,9 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
     from envguard.lock.prebuilt_rows import WheelMatrix
-    from envguard.lock.releases import Releases
     from envguard.lock.request import LockRequest
     from envguard.matrix.loader import Matrix
+    from envguard.web.releases import Releases
 
 # Packages that others bring along without naming them in a request.
 _USUAL = frozenset({"numpy", "setuptools"})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
-from envguard.lock.failures import PROJECT
+from envguard.lock.complaints import PROJECT
 from envguard.lock.request import Target
 
 if TYPE_CHECKING:

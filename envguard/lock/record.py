@@ -1,22 +1,35 @@
-"""What envguard writes into its own lock: the request, the machines, the reasons."""
+"""What envguard writes into its lock and reads back from one, and how two locks differ."""
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envguard.facts.codec import to_dict
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from envguard.errors import DocumentError, InputError
+from envguard.facts.codec import from_dict, to_dict
+from envguard.facts.lock_record import LockRecord
+from envguard.facts.machine import Driver, Gpu, Host, Machine
+from envguard.facts.versions import refuse_long_numbers
+from envguard.files import read_utf8
 from envguard.lock.index import plain_index
 from envguard.lock.pins import glibc_needed
 from envguard.redaction import strip_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from envguard.backend import Rejected
-    from envguard.facts.machine import Machine
-    from envguard.lock.bounds import MatrixBound
+    from envguard.facts.lock_record import LockedMachine
+    from envguard.lock.constraints import MatrixBound
     from envguard.lock.plan import LockPlan
     from envguard.lock.request import LockRequest
+
 
 SCHEMA_VERSION = 1
 
@@ -109,3 +122,164 @@ def _rejected(item: Rejected) -> dict[str, Any]:
         "backend": item.build.backend.label,
         "reasons": list(item.reasons),
     }
+
+
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousLock:
+    """An earlier lock.
+
+    Args:
+        path: Where it lies.
+        document: The decoded file.
+        records: What it was made from, by target, the default one first; one entry without a
+            name where there are no targets.
+    """
+
+    path: Path
+    document: Mapping[str, Any]
+    records: tuple[tuple[str, LockRecord], ...]
+
+    def record(self, name: str) -> LockRecord | None:
+        """The record of a target; the only one for an empty name."""
+        return dict(self.records).get(name)
+
+    def pins(self, name: str) -> tuple[Requirement, ...]:
+        """What it pins for a target, by name."""
+        packages = self.document["packages"]
+        found = (package for package in packages if _is_installed(package, name))
+        return tuple(_pin(package, self.path) for package in found)
+
+
+def load_previous(path: Path) -> PreviousLock:
+    """Read an earlier lock.
+
+    Raises:
+        InputError: It cannot be read, is no valid pylock, or none that envguard made.
+    """
+    from packaging.pylock import Pylock, PylockUnsupportedVersionError, PylockValidationError
+
+    document = _read(path)
+    try:
+        Pylock.from_dict(document)
+    except (PylockValidationError, PylockUnsupportedVersionError) as err:
+        raise InputError(f"{path}: not a valid pylock: {err}") from err
+    table = document.get("tool", {}).get("envguard")
+    if not isinstance(table, dict):
+        raise InputError(
+            f"{path}: not made by envguard: it has no [tool.envguard]",
+            hint="make it with `envguard lock` first",
+        )
+    place = f"{path}: tool.envguard"
+    targets = table.get("targets")
+    if not isinstance(targets, dict):
+        return PreviousLock(path, document, (("", _record(table, place)),))
+    groups = document.get("dependency-groups", [])
+    missing = [name for name in groups if name not in targets]
+    if missing or not groups:
+        raise DocumentError(f"{place}.targets: no entry for {', '.join(missing) or 'any group'}")
+    records = ((name, _record(targets[name], f"{place}.targets.{name}")) for name in groups)
+    return PreviousLock(path, document, tuple(records))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    text = read_utf8(path, _MOST_BYTES)
+    try:
+        return tomllib.loads(text)
+    except RecursionError as err:
+        raise InputError(f"{path}: not valid TOML: nested too deeply") from err
+    except ValueError as err:  # TOMLDecodeError, or a number beyond Python's digit limit
+        raise InputError(f"{path}: not valid TOML: {err}") from err
+
+
+def _record(table: object, place: str) -> LockRecord:
+    schema = table.get("schema_version") if isinstance(table, dict) else None
+    if schema != SCHEMA_VERSION:
+        raise DocumentError(f"{place}.schema_version: {schema!r} is not {SCHEMA_VERSION}")
+    return from_dict(LockRecord, table, place)
+
+
+def _is_installed(package: Mapping[str, Any], group: str) -> bool:
+    """Whether a package belongs to a target, as far as its marker names groups."""
+    marker = str(package.get("marker", ""))
+    return not group or "dependency_groups" not in marker or f"'{group}' in" in _plain(marker)
+
+
+def _plain(marker: str) -> str:
+    return marker.replace('"', "'")
+
+
+def _pin(package: Mapping[str, Any], path: Path) -> Requirement:
+    try:
+        return Requirement(refuse_long_numbers(f"{package['name']}=={package['version']}"))
+    except (ValueError, KeyError) as err:
+        raise InputError(f"{path}: package {package.get('name')!r} states no version") from err
+
+
+def recorded_machine(known: LockedMachine) -> Machine:
+    """A machine as far as a lock remembers it."""
+    gpus = known.gpus
+    return Machine(
+        host=Host(platform=known.platform, glibc=known.glibc, is_wsl=known.is_wsl),
+        driver=Driver(
+            version=known.driver, cuda=known.cuda_driver, compat_libcuda=known.compat_libcuda
+        ),
+        gpus=None
+        if gpus is None
+        else tuple(Gpu(i, gpu.name, gpu.compute_capability) for i, gpu in enumerate(gpus)),
+    )
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """How two locks differ in what they install, one line each; nothing when they do not.
+
+    Remarks, reasons and the version of the matrix do not count, and neither does the host that
+    an unchanged file is taken from.
+    """
+    heads = (_head(key, before, after) for key in ("environments", "requires-python"))
+    groups = (_head(key, before, after) for key in ("dependency-groups", "default-groups"))
+    old, new = _packages(before), _packages(after)
+    lines = [line for line in (*heads, *groups) if line]
+    for key in sorted(old.keys() | new.keys()):
+        lines.extend(_compare(key, old.get(key, []), new.get(key, [])))
+    return tuple(lines)
+
+
+def _head(key: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    old, new = before.get(key), after.get(key)
+    return "" if old == new else f"{key}: {old} -> {new}"
+
+
+def _packages(document: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for package in document.get("packages", []):
+        found.setdefault(canonicalize_name(package["name"]), []).append(package)
+    return found
+
+
+def _compare(name: str, old: list[dict[str, Any]], new: list[dict[str, Any]]) -> Iterator[str]:
+    before, after = (sorted(map(_essence, packages)) for packages in (old, new))
+    if before == after:
+        return
+    for gone in (item for item in before if item not in after):
+        yield f"- {name} {' '.join(filter(None, gone[:3]))}"
+    for come in (item for item in after if item not in before):
+        yield f"+ {name} {' '.join(filter(None, come[:3]))}"
+        same = [item for item in before if item[:3] == come[:3]]
+        if same:
+            yield f"  the files of {name} {come[0]} are others, or have other hashes"
+
+
+def _essence(package: Mapping[str, Any]) -> tuple[str, str, str, tuple[str, ...]]:
+    """Version, index, marker, and the files with their hashes."""
+    files = package.get("wheels") or [package.get("sdist") or package.get("archive") or {}]
+    named = sorted(f"{file.get('name')} {sorted(file.get('hashes', {}).items())}" for file in files)
+    index = package.get("index", "")
+    return (
+        str(package.get("version", "")),
+        f"from {index}" if index else "",
+        f"where {package['marker']}" if package.get("marker") else "",
+        tuple(named),
+    )

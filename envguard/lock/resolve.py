@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 
 from envguard.errors import EnvguardError, NetworkError, ToolError
-from envguard.lock.failures import PROJECT, UnsolvableError
+from envguard.lock.complaints import PROJECT, UnsolvableError
 from envguard.lock.index import CUDA_FREE, is_same_index
-from envguard.lock.interpreter import interpreter_for
 from envguard.lock.look import Look, indexes_of
 from envguard.lock.project import (
     Problem,
@@ -25,9 +24,15 @@ from envguard.lock.project import (
     uv_arguments,
     write_project,
 )
-from envguard.lock.runner import Uv, with_default_index
-from envguard.lock.uvconfig import without_torch_backend
-from envguard.lock.uvprocess import Limits, Started, run_uv
+from envguard.lock.uv import (
+    Limits,
+    Started,
+    Uv,
+    interpreter_for,
+    run_uv,
+    with_default_index,
+    without_torch_backend,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,8 +42,8 @@ if TYPE_CHECKING:
 _MAX_PASSES = 5
 _USED_AFTERWARDS = (
     "envguard.lock.pins",
-    "envguard.lock.locks",
-    "envguard.lock.pylock",
+    "envguard.lock.plan",
+    "envguard.lock.formats.pylock",
     "packaging.pylock",
 )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
-from envguard.matrix.package_rows import Scope, read_specifiers
+from envguard.matrix.packages import Scope, read_specifiers
 from envguard.matrix.reading import Row
 from envguard.matrix.rows import Provenance
 

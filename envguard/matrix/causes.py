@@ -13,7 +13,7 @@ from packaging.specifiers import SpecifierSet
 
 from envguard.errors import MatrixError
 from envguard.facts.findings import Status
-from envguard.matrix.package_rows import read_specifiers
+from envguard.matrix.packages import read_specifiers
 from envguard.matrix.reading import Row
 from envguard.matrix.rows import Provenance
 

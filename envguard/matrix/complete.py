@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from envguard.facts.environment import Accelerator, BuildOrigin, TorchBuild
+from envguard.facts.environment import Accelerator, BuildOrigin, TorchBuild, label_of_version
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import OperatingSystem, Platform, Reading
-from envguard.facts.torch_label import label_of_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

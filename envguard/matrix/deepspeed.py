@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.facts.versions import CudaVersion
-from envguard.matrix.package_rows import file_provenance
-from envguard.matrix.packages import PackageTable
+from envguard.matrix.packages import PackageTable, file_provenance
 from envguard.matrix.rows import Provenance
 
 if TYPE_CHECKING:

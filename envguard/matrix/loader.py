@@ -19,16 +19,15 @@ if TYPE_CHECKING:
     from envguard.matrix.breaks import BreakTable
     from envguard.matrix.causes import CauseTable, OrderTable
     from envguard.matrix.deepspeed import DeepspeedTable
-    from envguard.matrix.gpu_table import GpuTable
-    from envguard.matrix.index_table import IndexTable
-    from envguard.matrix.libs_table import LibsTable
-    from envguard.matrix.machine_table import MachineTable
-    from envguard.matrix.memory_table import MemoryTable
+    from envguard.matrix.drivers import DriverTable, SupportTable, ToolkitTable, UvTable
+    from envguard.matrix.evidence import SignalsTable
+    from envguard.matrix.gpus import GpuTable
+    from envguard.matrix.index import IndexTable
+    from envguard.matrix.libs import LibsTable
+    from envguard.matrix.machines import MachineTable
+    from envguard.matrix.memory import MemoryTable
     from envguard.matrix.packages import PackageTable
-    from envguard.matrix.signals_table import SignalsTable
-    from envguard.matrix.support_table import SupportTable, ToolkitTable, UvTable
-    from envguard.matrix.tables import DriverTable
-    from envguard.matrix.torch_table import TorchTable
+    from envguard.matrix.torch_builds import TorchTable
 
 SCHEMA_VERSION = 2
 _PACKAGE = "envguard.compat_matrix"
@@ -99,56 +98,56 @@ class Matrix:
     @cached_property
     def drivers(self) -> DriverTable:
         """Drivers, their branches, and GPU generations."""
-        from envguard.matrix.tables import DriverTable  # loaded with its table
+        from envguard.matrix.drivers import DriverTable  # loaded with its table
 
         return DriverTable(self.document("drivers.toml"))
 
     @cached_property
     def torch(self) -> TorchTable:
         """Torch releases and builds."""
-        from envguard.matrix.torch_table import TorchTable  # loaded with its table
+        from envguard.matrix.torch_builds import TorchTable  # loaded with its table
 
         return TorchTable(self.document("torch.toml"))
 
     @cached_property
     def gpus(self) -> GpuTable:
         """GPU products."""
-        from envguard.matrix.gpu_table import GpuTable  # loaded with its table
+        from envguard.matrix.gpus import GpuTable  # loaded with its table
 
         return GpuTable(self.document("gpus.toml"))
 
     @cached_property
     def index(self) -> IndexTable:
         """Layout of the PyTorch index."""
-        from envguard.matrix.index_table import IndexTable  # loaded with its table
+        from envguard.matrix.index import IndexTable  # loaded with its table
 
         return IndexTable(self.document("index.toml"))
 
     @cached_property
     def libs(self) -> LibsTable:
         """Libraries and companions of torch builds."""
-        from envguard.matrix.libs_table import LibsTable  # loaded with its table
+        from envguard.matrix.libs import LibsTable  # loaded with its table
 
         return LibsTable(self.document("torch_libs.toml"))
 
     @cached_property
     def machines(self) -> MachineTable:
         """What machines and containers allow."""
-        from envguard.matrix.machine_table import MachineTable  # loaded with its table
+        from envguard.matrix.machines import MachineTable  # loaded with its table
 
         return MachineTable(self.document("machines.toml"))
 
     @cached_property
     def support(self) -> SupportTable:
         """Compiler targets, forward compatibility and support life of driver branches."""
-        from envguard.matrix.support_table import SupportTable  # loaded with its table
+        from envguard.matrix.drivers import SupportTable  # loaded with its table
 
         return SupportTable(self.document("drivers.toml"))
 
     @cached_property
     def toolkits(self) -> ToolkitTable:
         """Host compilers of CUDA toolkits."""
-        from envguard.matrix.support_table import ToolkitTable  # loaded with its table
+        from envguard.matrix.drivers import ToolkitTable  # loaded with its table
 
         return ToolkitTable(self.document("toolkits.toml"))
 
@@ -213,14 +212,14 @@ class Matrix:
     @cached_property
     def uv(self) -> UvTable:
         """How uv chooses and routes PyTorch builds."""
-        from envguard.matrix.support_table import UvTable  # loaded with its table
+        from envguard.matrix.drivers import UvTable  # loaded with its table
 
         return UvTable(self.document("uv.toml"))
 
     @cached_property
     def signals(self) -> SignalsTable:
         """Exit statuses, launchers, numbered errors, phases and tools that keep evidence."""
-        from envguard.matrix.signals_table import SignalsTable  # loaded with its table
+        from envguard.matrix.evidence import SignalsTable  # loaded with its table
 
         names = ("exits.toml", "launchers.toml", "errors.toml", "evidence.toml")
         return SignalsTable(*(self.document(name) for name in names))
@@ -228,7 +227,7 @@ class Matrix:
     @cached_property
     def memory(self) -> MemoryTable:
         """Formulas of the memory planner."""
-        from envguard.matrix.memory_table import MemoryTable  # loaded with its table
+        from envguard.matrix.memory import MemoryTable  # loaded with its table
 
         return MemoryTable(self.document("memory.toml"))
 

@@ -1,25 +1,308 @@
-"""Queries about packages that go with torch: requirements, ABI, CUDA, GPUs, prebuilt wheels."""
+"""Packages that go with torch: requirements, ABI, CUDA, GPUs, prebuilt wheels."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import TYPE_CHECKING
 
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.errors import MatrixError
-from envguard.matrix.package_rows import (
-    Coverage,
-    PackageRange,
-    PackageRelease,
-    Prebuilt,
-    read_prebuilt,
-    read_range,
-    read_release,
-)
+from envguard.facts.findings import Source
+from envguard.facts.versions import ComputeCapability, CudaVersion, refuse_long_numbers
+from envguard.matrix.rows import Provenance
 
 if TYPE_CHECKING:
     from envguard.matrix.reading import Document, Row
+
+
+class Coverage(Enum):
+    """Which releases have rows."""
+
+    ALL = "all"
+    MINORS = "minors"
+    MONTHS = "months"
+    CHANGES = "changes"
+
+
+class Scope(Enum):
+    """What a break bites: only the first keeps a program from starting."""
+
+    IMPORT = "import"
+    INSTALL = "install"
+    OP_BUILD = "op-build"
+    EXTENSION_BUILD = "extension-build"
+    CHECKPOINT_LOAD = "checkpoint-load"
+    LAUNCHER = "launcher"
+    RESOLVER = "resolver"
+    RUNTIME = "runtime"
+    COMPILE = "compile"
+    INFERENCE = "inference"
+    NUMPY_INTEROP = "numpy-interop"
+    USER_CODE = "user-code"
+    FEATURE = "feature"
+    COVERAGE = "coverage"
+
+
+class AbiKind(Enum):
+    """How compiled code is tied to libtorch."""
+
+    CLASSIC = "classic"
+    STABLE = "stable"
+    NONE = "none"
+
+
+class Mismatch(Enum):
+    """What happens beside a torch that the compiled code was not built for."""
+
+    IMPORT = "import"
+    NO_KERNELS = "no-kernels"
+    DEGRADED = "degraded"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltFor:
+    """The CUDA that a wheel was built for.
+
+    Args:
+        major: Its major; None for a CPU build.
+        cuda: Major and minor; None when only the major is known, or for a CPU build.
+    """
+
+    major: int | None
+    cuda: CudaVersion | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> BuiltFor:
+        """Read ``12.8``, ``12`` or ``cpu``.
+
+        Raises:
+            ValueError: It is none of these.
+        """
+        if text == "cpu":
+            return cls(None)
+        if text.isdigit():
+            return cls(int(text))
+        cuda = CudaVersion.parse(text)
+        return cls(cuda.major, cuda)
+
+    def __str__(self) -> str:
+        return "cpu" if self.major is None else str(self.cuda or self.major)
+
+
+@dataclass(frozen=True, slots=True)
+class PackageRelease:
+    """One release of a package.
+
+    Args:
+        version: Its version.
+        released: ISO date, empty when not recorded.
+        python: Pythons that its metadata admit; None when they do not say.
+        pythons: Python tags of its wheels; empty when not recorded.
+        requires: What its metadata require; an empty specifier admits every version.
+        extras: Requirements of extras, by the package they are about.
+        torch: The torch that its compiled code goes with, where metadata do not say.
+        cuda: CUDA of PyPI's Linux x86_64 wheel; None when not recorded.
+        libraries: CUDA releases for which it packs a library, where it packs several.
+        is_yanked: It was withdrawn.
+        is_on_pypi: Not only a tag.
+    """
+
+    version: Version
+    released: str
+    python: SpecifierSet | None
+    pythons: tuple[str, ...]
+    requires: Mapping[str, SpecifierSet]
+    extras: Mapping[str, SpecifierSet]
+    torch: SpecifierSet | None
+    cuda: BuiltFor | None
+    libraries: tuple[CudaVersion, ...]
+    provenance: Provenance
+    is_yanked: bool = False
+    is_on_pypi: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PackageRange:
+    """What holds for a range of a package's releases; a field that it does not state is None.
+
+    Args:
+        versions: The range; empty holds every release.
+        declares: Requirements of the metadata, where no release row states them.
+        needs: What a feature needs of other distributions; ``torch_cuda`` is torch's CUDA.
+        feature: What ``needs`` or ``capability`` is about, for a sentence.
+        scope: What goes wrong without it.
+        abi: How its compiled code is tied to libtorch.
+        torch: The torch that its compiled code goes with.
+        loads: The torch beside which it loads its compiled code at all.
+        mismatch: What happens beside another torch or CUDA.
+        cuda: CUDA of PyPI's Linux x86_64 wheel.
+        takes_same_major: Of several libraries it takes one of the same CUDA major; False: only
+            the exact one.
+        capability: Lowest compute capability that it serves.
+        cxx_min: C++ standard that its headers demand.
+        gcc_min: Oldest GCC that offers it.
+        python: Pythons that its metadata admit.
+        foreign: It is another project than the name suggests.
+    """
+
+    versions: SpecifierSet
+    declares: Mapping[str, SpecifierSet]
+    needs: Mapping[str, SpecifierSet]
+    feature: str
+    scope: Scope
+    abi: AbiKind | None
+    torch: SpecifierSet | None
+    loads: SpecifierSet | None
+    mismatch: Mismatch | None
+    cuda: BuiltFor | None
+    takes_same_major: bool | None
+    capability: ComputeCapability | None
+    cxx_min: int | None
+    gcc_min: int | None
+    python: SpecifierSet | None
+    foreign: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Prebuilt:
+    """The matrix that a release's wheels were built from, an upper bound of what there is.
+
+    Args:
+        version: The release.
+        cuda_majors: CUDA majors.
+        torch: Torch releases; wheels are named by their minor.
+        pythons: Python tags.
+        has_aarch64: Also for Linux aarch64.
+    """
+
+    version: Version
+    cuda_majors: tuple[int, ...]
+    torch: tuple[Version, ...]
+    pythons: tuple[str, ...]
+    has_aarch64: bool
+    provenance: Provenance
+
+    def serves(self, torch: Version) -> bool:
+        """Whether wheels were built for this torch's minor."""
+        return any(built.release[:2] == torch.release[:2] for built in self.torch)
+
+
+def parse_specifier(text: str) -> SpecifierSet:
+    """Read a specifier.
+
+    Raises:
+        ValueError: It is none; packaging's own error is one too.
+    """
+    try:
+        return SpecifierSet(refuse_long_numbers(text))
+    except ValueError as err:
+        raise ValueError(str(err)) from err
+
+
+def read_release(row: Row) -> PackageRelease:
+    """Read a row of ``release``.
+
+    Raises:
+        MatrixError: A field is missing or has the wrong form.
+    """
+    return PackageRelease(
+        version=row.value("version", Version),
+        released=row.text("released") if row.has("released") else "",
+        python=row.optional("python", parse_specifier),
+        pythons=row.words("pythons") if row.has("pythons") else (),
+        requires=read_specifiers(row, "requires"),
+        extras=read_specifiers(row, "extras"),
+        torch=row.optional("torch", parse_specifier),
+        cuda=row.optional("cuda", BuiltFor.parse),
+        libraries=row.values("cudas", CudaVersion.parse) if row.has("cudas") else (),
+        provenance=file_provenance(row),
+        is_yanked=row.flag("yanked", default=False),
+        is_on_pypi=row.flag("on_pypi", default=True),
+    )
+
+
+def read_range(row: Row) -> PackageRange:
+    """Read a row of ``range``.
+
+    Raises:
+        MatrixError: A field has the wrong form.
+    """
+    choice = row.text("cuda_choice") if row.has("cuda_choice") else ""
+    if choice not in {"", "exact", "same-major"}:
+        raise row.error("cuda_choice", f"{choice!r} is neither exact nor same-major")
+    return PackageRange(
+        versions=row.value("versions", parse_specifier),
+        declares=read_specifiers(row, "declares"),
+        needs=read_specifiers(row, "needs"),
+        feature=row.text("feature") if row.has("feature") else "",
+        scope=row.optional("scope", Scope) or Scope.RUNTIME,
+        abi=row.optional("abi", AbiKind),
+        torch=row.optional("torch", parse_specifier),
+        loads=row.optional("loads", parse_specifier),
+        mismatch=row.optional("mismatch", Mismatch),
+        cuda=row.optional("cuda", BuiltFor.parse),
+        takes_same_major={"exact": False, "same-major": True}.get(choice),
+        capability=row.optional("capability", ComputeCapability.parse),
+        cxx_min=row.integer("cxx_min") if row.has("cxx_min") else None,
+        gcc_min=row.integer("gcc_min") if row.has("gcc_min") else None,
+        python=row.optional("python", parse_specifier),
+        foreign=row.text("foreign") if row.has("foreign") else "",
+        provenance=row.provenance(),
+    )
+
+
+def read_prebuilt(row: Row) -> Prebuilt:
+    """Read a row of ``prebuilt``.
+
+    Raises:
+        MatrixError: A field is missing or has the wrong form.
+    """
+    majors = sorted({version.major for version in row.values("toolkits", CudaVersion.parse)})
+    return Prebuilt(
+        version=row.value("version", Version),
+        cuda_majors=tuple(majors),
+        torch=row.values("torch", Version),
+        pythons=row.words("pythons"),
+        has_aarch64=row.flag("aarch64", default=False),
+        provenance=file_provenance(row),
+    )
+
+
+def read_specifiers(row: Row, field: str) -> Mapping[str, SpecifierSet]:
+    """A field that is a table of specifiers; empty where the row does not state it.
+
+    Raises:
+        MatrixError: A value is no specifier.
+    """
+    table = row.data.get(field, {})
+    if not isinstance(table, dict):
+        raise row.error(field, "expected a specifier for each distribution")
+    found = {}
+    for name, text in table.items():
+        try:
+            found[name] = row.document.parse(parse_specifier, str(text))
+        except ValueError as err:
+            raise row.error(f"{field}.{name}", str(err)) from err
+    return found
+
+
+def file_provenance(row: Row) -> Provenance:
+    """The row's provenance, with the file that was read."""
+    provenance = row.provenance()
+    if not row.has("file"):
+        return provenance
+    url, file = provenance.source.url, row.text("file")
+    # A source that ends in a slash is a folder of the file; the others say what kind it is.
+    address = f"{url}{file}" if url.endswith("/") else f"{file}: {url}"
+    return replace(provenance, source=Source(address, provenance.source.checked))
+
 
 # A release between two rows is taken for the row before it, unless the rows are all there are.
 _SAME_PARTS = {Coverage.MINORS: 2, Coverage.MONTHS: 0, Coverage.CHANGES: 0}

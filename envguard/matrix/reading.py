@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from envguard.errors import DocumentError, MatrixError
 from envguard.facts.codec import from_row
-from envguard.facts.source import Source
+from envguard.facts.findings import Source
 from envguard.matrix.rows import Confidence, Provenance
 
 if TYPE_CHECKING:

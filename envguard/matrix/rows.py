@@ -9,8 +9,8 @@ from enum import Enum
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from envguard.facts.findings import Source
 from envguard.facts.machine import OperatingSystem, Platform
-from envguard.facts.source import Source
 from envguard.facts.versions import (
     Backend,
     CodeTarget,

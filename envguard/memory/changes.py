@@ -1,4 +1,4 @@
-"""Single changes to a job or its machine, tried one by one: which of them make it fit."""
+"""Single changes to a job or its machine, and other strategies: which of them fit."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.memory.job import Job, Optimizer, Option, Place, Recompute, SaveMode, Strategy
-from envguard.memory.limits import GIB, MemoryLimits, limits_of
-from envguard.memory.plan import MemoryPlan
-from envguard.memory.validate import is_valid
-from envguard.memory.verdict import fits
+from envguard.memory.plan import GIB, MemoryLimits, MemoryPlan, limits_of
+from envguard.memory.request import is_valid
+from envguard.memory.verdict import Break, find_breaks, fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envguard.matrix.memory_table import MemoryTable
-    from envguard.memory.planner import Planner
+    from envguard.matrix.memory import MemoryTable
+    from envguard.memory.plan import Planner
+
 
 _HOST_SIZES = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 _GPU_SIZES = (24, 32, 40, 48, 80, 96, 141, 192, 288)
@@ -217,3 +217,52 @@ def _holds(plan: MemoryPlan, limits: MemoryLimits, *, host: bool) -> bool:
     """Whether this side alone holds; the other may still break."""
     side = replace(limits, gpu_usable=None) if host else replace(limits, host_usable=None)
     return fits(plan, side)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRow:
+    """One strategy.
+
+    Args:
+        name: Strategy and offload.
+        plan: Its plan.
+        breaks: What does not fit.
+    """
+
+    name: str
+    plan: MemoryPlan
+    breaks: tuple[Break, ...]
+
+
+def sweep(planner: Planner, job: Job, limits: MemoryLimits) -> tuple[SweepRow, ...]:
+    """Plan a job under every strategy and offload that it can have.
+
+    Args:
+        planner: Plans the variants.
+        job: The job.
+        limits: The machine's.
+    """
+    rows = []
+    for name, changed in _variants(job):
+        plan = planner.plan(changed, limits)
+        rows.append(SweepRow(name, plan, find_breaks(plan, limits)))
+    return tuple(rows)
+
+
+def _variants(job: Job) -> Iterator[tuple[str, Job]]:
+    for strategy in Strategy:
+        for words, optimizer_on, params_on in _PLACES:
+            changed = replace(
+                job, strategy=strategy, optimizer_on=optimizer_on, params_on=params_on
+            )
+            if not is_valid(changed):  # a save mode of another framework
+                changed = replace(changed, save=SaveMode.TRAINER)
+            if is_valid(changed):
+                yield f"{strategy.value}{words}", changed
+
+
+_PLACES = (
+    ("", Place.GPU, Place.GPU),
+    (" + optimizer offload", Place.CPU, Place.GPU),
+    (" + full offload", Place.CPU, Place.CPU),
+)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
-from envguard.memory.limits import GIB
-from envguard.memory.plan import MemoryPlan, Phase, Side
+from envguard.memory.plan import GIB, MemoryPlan, Phase, Side
 from envguard.memory.verdict import (
     Break,
     Grade,
@@ -18,12 +17,12 @@ from envguard.memory.verdict import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envguard.facts.source import Source
-    from envguard.matrix.memory_table import MemoryTable
+    from envguard.facts.findings import Source
+    from envguard.matrix.memory import MemoryTable
     from envguard.memory.changes import Tried
-    from envguard.memory.judgement import Judgement
-    from envguard.memory.limits import MemoryLimits
-    from envguard.memory.lines import Stack
+    from envguard.memory.formulas import Stack
+    from envguard.memory.plan import MemoryLimits
+    from envguard.memory.verdict import Judgement
 
 _CODES = {
     "gpu-oom-states-plus-activations": "MEM001",

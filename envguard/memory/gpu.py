@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from envguard.matrix.memory_table import Amount
-from envguard.memory.activations import activation_lines
+from envguard.matrix.memory import Amount
+from envguard.memory.formulas import Line, Part, Stack, activation_lines, largest
 from envguard.memory.job import Place, SaveMode, Strategy
-from envguard.memory.lines import Line, Part, Stack, largest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from envguard.memory.formulas import Book
     from envguard.memory.job import Job
-    from envguard.memory.lines import Book
 
 # Until this release the updated weights went back to the GPU in fp32 (deepspeed PR 7307).
 _PINNED_STAGING = Version("0.17")

@@ -7,7 +7,7 @@ from enum import Enum
 
 from packaging.version import Version
 
-from envguard.memory.shape import ModelShape
+from envguard.memory.models import ModelShape
 
 
 class Strategy(Enum):

@@ -1,27 +1,350 @@
-"""From what the user states to a job: files, options, versions, and assumptions for the rest."""
+"""From what the user states to a job, and what is assumed for the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from packaging.version import Version
 
 from envguard.errors import InputError
-from envguard.memory.build import build_job
-from envguard.memory.config_files import read_configs
-from envguard.memory.guess import guess_shape
-from envguard.memory.job import Job, Versions
-from envguard.memory.model_file import load_model
-from envguard.memory.parsing import parse_params, parse_version
-from envguard.memory.stated_options import add_options
-from envguard.memory.validate import check_job
+from envguard.memory.configs import read_configs
+from envguard.memory.job import (
+    Attention,
+    Job,
+    Lora,
+    Optimizer,
+    Option,
+    Place,
+    Precision,
+    Quantized,
+    Recompute,
+    SaveMode,
+    Strategy,
+    Versions,
+    ZeroSettings,
+)
+from envguard.memory.model_config import load_model
+from envguard.memory.models import guess_shape
+from envguard.memory.settings import Settings, add_options, parse_params, parse_version
 
 if TYPE_CHECKING:
-    from envguard.matrix.memory_table import MemoryTable
-    from envguard.memory.shape import ModelShape
+    from envguard.matrix.memory import MemoryTable
+    from envguard.memory.models import ModelShape
+
+
+def usual_jobs(job: Job, table: MemoryTable) -> tuple[Job, ...]:
+    """A job under every combination of usual values of what is not stated.
+
+    Under DeepSpeed neither fp32 masters nor how transformers' Trainer saves are open.
+
+    Args:
+        job: The job with what is assumed.
+        table: Holds how short samples usually are.
+
+    Returns:
+        The job itself first, then those that differ from it in fewer options.
+    """
+    jobs = [job]
+    for option in (o for o in Option if o in job.unstated):
+        jobs = [changed for base in jobs for changed in _usual(base, option, table)]
+    others = dict.fromkeys(other for other in jobs if other != job and is_valid(other))
+    return (job, *sorted(others, key=lambda other: len(differing(job, other))))
+
+
+def _usual(job: Job, option: Option, table: MemoryTable) -> tuple[Job, ...]:
+    match option:
+        case Option.RECOMPUTE:
+            return tuple(replace(job, recompute=r) for r in (Recompute.NONE, Recompute.FULL))
+        case Option.SEQ_LEN:
+            shortest = int(table.formula("usual.shortest_sample").evaluate({}).likely)
+            return (job, replace(job, seq_len=min(job.seq_len, shortest)))
+        case Option.PRECISION:
+            return (job, replace(job, precision=Precision.PURE_BF16))
+        case Option.SAVE:  # accelerate writes FSDP's state dicts whole or as shards
+            is_open = job.strategy.is_fsdp and not job.fsdp_sharded
+            return (job, replace(job, save=SaveMode.SHARDED)) if is_open else (job,)
+
+
+def differing(job: Job, other: Job) -> tuple[Option, ...]:
+    """The options in which two jobs differ."""
+    return tuple(o for o in Option if option_words(job, o) != option_words(other, o))
+
+
+def option_words(job: Job, option: Option) -> str:
+    """The option as a person would state it, ``--recompute full``."""
+    return f"{option.value} {_value(job, option)}"
+
+
+def _value(job: Job, option: Option) -> str:
+    match option:
+        case Option.RECOMPUTE:
+            return job.recompute.value
+        case Option.SEQ_LEN:
+            return str(job.seq_len)
+        case Option.PRECISION:
+            return job.precision.value
+        case Option.SAVE:
+            return job.save.value
+
+
+def check_job(job: Job, settings: Settings) -> None:
+    """Refuse contradictions.
+
+    Args:
+        job: The job.
+        settings: Where its parts were stated, for the message.
+
+    Raises:
+        InputError: Two parts cannot hold together; the message names both.
+    """
+    _check_offload(job, settings)
+    _check_precision(job, settings)
+    _check_save(job, settings)
+    _check_adapters(job)
+
+
+def is_valid(job: Job) -> bool:
+    """Whether the parts of a job hold together."""
+    try:
+        check_job(job, Settings())
+    except InputError:
+        return False
+    return True
+
+
+def _name(settings: Settings, setting: str, option: str) -> str:
+    return settings.where(setting) or option
+
+
+def _check_offload(job: Job, settings: Settings) -> None:
+    name = _name(settings, "params_on", "--offload")
+    strategy = job.strategy.value
+    if job.strategy is Strategy.DDP and job.optimizer_on is not Place.GPU:
+        raise InputError(f"{name}: {strategy} offloads nothing; choose a zero or fsdp strategy")
+    if job.strategy in {Strategy.ZERO1, Strategy.ZERO2} and job.params_on is not Place.GPU:
+        raise InputError(f"{name}: parameters are offloaded by zero3, not by {strategy}")
+    if job.strategy.is_fsdp:
+        if Place.NVME in {job.params_on, job.optimizer_on}:
+            raise InputError(f"{name}: {strategy} offloads to the cpu only, not to nvme")
+        if job.params_on is not job.optimizer_on:
+            raise InputError(
+                f"{name}: {strategy} offloads parameters and optimizer together",
+                hint="--offload param,optimizer",
+            )
+
+
+def _check_precision(job: Job, settings: Settings) -> None:
+    if job.precision is Precision.PURE_BF16 and job.strategy.is_deepspeed:
+        name = _name(settings, "precision", "--dtype")
+        raise InputError(f"{name}: pure-bf16 contradicts {job.strategy.value}: DeepSpeed keeps "
+                         "fp32 masters beside bf16 weights")  # fmt: skip
+    if job.optimizer.is_paged and job.optimizer_on is not Place.GPU:
+        name = _name(settings, "optimizer", "--optimizer")
+        raise InputError(f"{name}: a paged optimizer pages by itself; it is not offloaded too")
+
+
+def _check_save(job: Job, settings: Settings) -> None:
+    name = f"{_name(settings, 'save', '--save')} {job.save.value}"
+    if job.save is SaveMode.DCP_ASYNC and job.strategy.is_deepspeed:
+        raise InputError(f"{name}: DeepSpeed does not write torch's distributed checkpoints")
+    if job.save is SaveMode.SHARDED and job.strategy is Strategy.DDP:
+        raise InputError(f"{name}: ddp holds no shards, every GPU has the whole state")
+
+
+def _check_adapters(job: Job) -> None:
+    if job.quantized is not None and job.precision is Precision.FP32:
+        raise InputError("--qlora contradicts --dtype fp32: 4-bit weights are computed in 16 bits")
+    if job.lora is not None and job.trainable > job.shape.params:
+        raise InputError(
+            f"--lora: rank {job.lora.rank} gives more adapter parameters than the model has"
+        )
+
+
+T = TypeVar("T")
+
+_GPUS_OF_A_NODE = 8
+_SAVE_WORDS = "checkpoints as transformers' Trainer writes them (--save)"
+_RECOMPUTE_WORDS = {
+    Recompute.FULL: "activation checkpointing, as recipes for models of this size have it "
+    "(--recompute); the high end of the range is without it",
+    Recompute.NONE: "no activation checkpointing, as recipes for models of this size have it "
+    "(--recompute); the low end of the range is with it",
+}
+_PRECISION_WORDS = "bf16 with fp32 masters (--dtype)"
+_BATCH_WORDS = "1 sample a GPU at a time (--micro-batch)"
+_ACCUMULATE_WORDS = (
+    "gradients of one pass a step (--accumulate); the high end of the range is with more"
+)
+_EFFICIENT_WORDS = (
+    "cpu_ram_efficient_loading, as in accelerate's example configurations (--config); the high end "
+    "of the range is without it"
+)
+_ONE_GPU_WORDS = "one GPU holds everything (--strategy)"
+_LENGTH_WORDS = "2048 tokens a sample (--seq-len)"
+
+
+def build_job(
+    shape: ModelShape,
+    settings: Settings,
+    versions: Versions,
+    table: MemoryTable,
+    assumed: list[str],
+) -> Job:
+    """Build a job.
+
+    Args:
+        shape: The model.
+        settings: What files and options state.
+        versions: Framework releases.
+        table: For sizes that transformers derives from the model.
+        assumed: Receives a line for everything that is not stated.
+
+    Raises:
+        InputError: No strategy is stated, or the GPUs cannot be spread over the nodes.
+    """
+    strategy = _strategy(settings, assumed)
+    gpus, nodes = _layout(settings, assumed)
+    quantized = settings.get("quantized", Quantized)
+    return Job(
+        shape=shape,
+        strategy=strategy,
+        versions=versions,
+        gpus=gpus,
+        nodes=nodes,
+        precision=_assume(settings, "precision", Precision.BF16, _PRECISION_WORDS, assumed),
+        optimizer=settings.get("optimizer", Optimizer) or Optimizer.ADAMW,
+        optimizer_on=settings.get("optimizer_on", Place) or Place.GPU,
+        params_on=settings.get("params_on", Place) or Place.GPU,
+        micro_batch=_assume(settings, "micro_batch", 1, _BATCH_WORDS, assumed),
+        seq_len=_assume(settings, "seq_len", 2048, _LENGTH_WORDS, assumed),
+        accumulates=_accumulates(settings, assumed),
+        recompute=_recompute(settings, shape, table, assumed),
+        attention=settings.get("attention", Attention) or Attention.SDPA,
+        has_fused_loss=settings.get("fused_loss", bool) or False,
+        lora=_lora(settings, quantized, assumed),
+        quantized=quantized,
+        save=_assume(settings, "save", SaveMode.TRAINER, _SAVE_WORDS, assumed),
+        fsdp_sharded=settings.get("fsdp_sharded", bool) or False,
+        fsdp_efficient_load=_efficient_load(settings, strategy, assumed),
+        resumes=settings.get("resume", bool) or False,
+        unstated=frozenset(o for o, n in _SETTINGS.items() if not n & settings.values.keys()),
+        zero=_zero(settings, shape, table, assumed),
+    )
+
+
+def _strategy(settings: Settings, assumed: list[str]) -> Strategy:
+    strategy = settings.get("strategy", Strategy)
+    if strategy is not None:
+        return strategy
+    if settings.get("gpus", int) == 1:
+        assumed.append(_ONE_GPU_WORDS)
+        return Strategy.DDP
+    known = ", ".join(member.value for member in Strategy)
+    raise InputError(
+        f"state the strategy: --strategy ({known}) or --config FILE",
+        hint="on one GPU, --gpus 1, none is needed",
+    )
+
+
+def _recompute(
+    settings: Settings, shape: ModelShape, table: MemoryTable, assumed: list[str]
+) -> Recompute:
+    """As stated; else as recipes have it: small models are trained without, others with it."""
+    smallest = table.formula("usual.recomputed_from").evaluate({}).likely
+    usual = Recompute.FULL if shape.params >= smallest else Recompute.NONE
+    return _assume(settings, "recompute", usual, _RECOMPUTE_WORDS[usual], assumed)
+
+
+def _accumulates(settings: Settings, assumed: list[str]) -> bool | None:
+    steps = settings.get("accumulate", int)
+    if steps is None:
+        assumed.append(_ACCUMULATE_WORDS)
+        return None
+    return steps > 1
+
+
+def _efficient_load(settings: Settings, strategy: Strategy, assumed: list[str]) -> bool | None:
+    stated = settings.get("efficient_load", bool)
+    if stated is None and strategy.is_fsdp:
+        assumed.append(_EFFICIENT_WORDS)
+    return stated
+
+
+def _lora(settings: Settings, quantized: Quantized | None, assumed: list[str]) -> Lora | None:
+    lora = settings.get("lora", Lora)
+    if quantized is not None and lora is None:
+        assumed.append("adapters of rank 16 on all linear layers (--lora)")
+        return Lora(16)
+    return lora
+
+
+def _assume(settings: Settings, name: str, default: T, words: str, assumed: list[str]) -> T:
+    value = settings.get(name, type(default))
+    if value is None:
+        assumed.append(words)
+        return default
+    return value
+
+
+def _layout(settings: Settings, assumed: list[str]) -> tuple[int, int]:
+    """GPUs and nodes; more than eight GPUs are taken to stand in nodes of eight."""
+    gpus, nodes = settings.get("gpus", int), settings.get("nodes", int)
+    if gpus is None:
+        assumed.append("1 GPU (--gpus)")
+        gpus = 1
+    if nodes is None:
+        nodes = 1
+        if gpus > _GPUS_OF_A_NODE and gpus % _GPUS_OF_A_NODE == 0:
+            nodes = gpus // _GPUS_OF_A_NODE
+            assumed.append(f"{nodes} nodes of 8 GPUs (--nodes)")
+    if gpus % nodes:
+        raise InputError(f"--gpus {gpus} cannot be spread evenly over --nodes {nodes}")
+    return gpus, nodes
+
+
+def _zero(
+    settings: Settings, shape: ModelShape, table: MemoryTable, assumed: list[str]
+) -> ZeroSettings:
+    """DeepSpeed's settings; ``"auto"`` sizes as transformers fills them in."""
+    zero = ZeroSettings()
+    changes: dict[str, object] = {}
+    for name in ("reduce_bucket", "allgather_bucket", "prefetch_bucket", "max_live",
+                 "persistence", "sub_group"):  # fmt: skip
+        changes[name] = settings.get(name, int)
+    for name in ("overlap_comm", "pins_memory", "gathers_on_save", "zero_init"):
+        changes[name] = settings.get(name, bool)
+    for name in settings.autos & _AUTO.keys():
+        formula = table.formula(f"ds_default.{_AUTO[name]}.hf_auto")
+        changes[name] = int(formula.evaluate({"h": float(shape.hidden)}).likely)
+    stated = {name: value for name, value in changes.items() if value is not None}
+    if settings.get("strategy", Strategy) is Strategy.ZERO3:
+        if "gathers_on_save" not in stated:
+            if settings.where("strategy").startswith("--"):
+                assumed.append("stage3_gather_16bit_weights_on_model_save is true")
+            else:  # a file that leaves it out means DeepSpeed's default
+                stated["gathers_on_save"] = False
+        if "zero_init" not in stated:
+            assumed.append("zero.Init is active when the model is built (--no-zero-init)")
+    return replace(zero, **stated)  # type: ignore[arg-type]  # names and kinds are the fields'
+
+
+# Options that recipes set differently -> the settings that decide each.
+_SETTINGS: Mapping[Option, frozenset[str]] = {
+    Option.RECOMPUTE: frozenset({"recompute"}),
+    Option.SEQ_LEN: frozenset({"seq_len"}),
+    Option.PRECISION: frozenset({"precision"}),
+    Option.SAVE: frozenset({"save", "fsdp_sharded"}),
+}
+# Settings that may be "auto" -> DeepSpeed's name of the field.
+_AUTO: Mapping[str, str] = {
+    "reduce_bucket": "reduce_bucket_size",
+    "prefetch_bucket": "stage3_prefetch_bucket_size",
+    "persistence": "stage3_param_persistence_threshold",
+}
+
 
 # The releases whose sources and measurements the formulas come from.
 NEWEST: Mapping[str, str] = {

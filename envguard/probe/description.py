@@ -16,9 +16,9 @@ from envguard.facts.environment import (
     Interpreter,
     Manager,
     TorchBuild,
+    label_of_version,
 )
 from envguard.facts.gaps import Gap, GapReason
-from envguard.facts.torch_label import label_of_version
 from envguard.facts.variables import printable
 from envguard.probe.torch_file import build_of, parse_version_file
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Driver, Gpu, Reading
 from envguard.facts.versions import ComputeCapability
-from envguard.probe.source import (
+from envguard.probe.answers import (
     Said,
     cuda_from_api,
     driver_version_of_file,

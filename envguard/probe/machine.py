@@ -1,28 +1,195 @@
-"""Reads the machine's files, waits for the children and puts all words together."""
+"""Reads this machine: starts children, reads files, puts all sources' words together."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from envguard.facts.gaps import Gap, GapReason
-from envguard.facts.machine import Machine
+from envguard.facts.machine import Driver, Gpu, Host, Machine, Reading
 from envguard.facts.variables import recorded_variables
 from envguard.facts.visible import mark_visible
-from envguard.probe.fabric import probe_fabric
+from envguard.probe.child import Child
 from envguard.probe.host import probe_host
-from envguard.probe.kernel import probe_procfs, probe_sysfs
+from envguard.probe.kernel import probe_fabric, probe_procfs, probe_sysfs
 from envguard.probe.libcuda import collect_libcuda
 from envguard.probe.limits import probe_limits
 from envguard.probe.loader_path import find_library_path_files, read_libcuda_mount
-from envguard.probe.merge import merge_driver, merge_gpus, merge_readings
 from envguard.probe.nvml import collect_nvml
 from envguard.probe.toolkit import collect_toolkit, start_toolkit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from envguard.probe.answers import Said
     from envguard.probe.options import ProbeOptions
-    from envguard.probe.source import Said
-    from envguard.probe.start import SmiChildren, StartedProbe
+
+
+_WSL_SMI = "/usr/lib/wsl/lib/nvidia-smi"  # not on the PATH of services there
+# In this order in the CSV; facts/nvidia_smi_text.py reads them.
+_SMI_QUERY = "--query-gpu=index,name,uuid,driver_version,compute_cap,memory.total,pci.bus_id"
+
+
+class SmiChildren(NamedTuple):
+    """Two calls at once: only the table states the CUDA version, only the CSV whole names."""
+
+    table: Child
+    csv: Child
+
+
+class StartedProbe(NamedTuple):
+    """Children that look at the machine."""
+
+    nvml: Child
+    libcuda: Child
+    nvidia_smi: SmiChildren | None
+
+    def stop(self) -> None:
+        """End the children whose answers were not taken."""
+        for child in (self.nvml, self.libcuda, *(self.nvidia_smi or ())):
+            child.stop()
+
+
+def start_machine(options: ProbeOptions) -> StartedProbe:
+    """Start asking NVML, libcuda and, with ``all_sources``, nvidia-smi."""
+    return StartedProbe(
+        nvml=start_nvml(options),
+        libcuda=start_libcuda(options),
+        nvidia_smi=start_nvidia_smi(options) if options.all_sources else None,
+    )
+
+
+def start_nvml(options: ProbeOptions) -> Child:
+    """Start asking NVML, in an interpreter like ours but isolated and without site."""
+    return _start_script("_nvml_child.py", [_pynvml_folder()], options)
+
+
+def start_libcuda(options: ProbeOptions) -> Child:
+    """Start asking the user-mode driver.
+
+    ``cuDriverGetVersion`` needs no ``cuInit``, which opens every GPU and can take a second;
+    that is done only with ``cuda_init``, or when the library is a forward-compatibility one.
+    """
+    return _start_script("_libcuda_child.py", ["--init"] if options.cuda_init else [], options)
+
+
+def _start_script(name: str, words: list[str], options: ProbeOptions) -> Child:
+    script = str(Path(__file__).with_name(name))
+    argv = [sys.executable, "-I", "-S", script, *words]
+    return Child(argv, environ=options.environ, timeout_s=options.timeout_s)
+
+
+def _pynvml_folder() -> str:
+    """Where pynvml lies, found without importing it; empty when it is not installed."""
+    from importlib.util import find_spec
+
+    spec = find_spec("pynvml")
+    if spec is None or spec.origin is None:
+        return ""
+    folder = Path(spec.origin).parent
+    return str(folder.parent if spec.submodule_search_locations else folder)
+
+
+def start_nvidia_smi(options: ProbeOptions) -> SmiChildren | None:
+    """Start both calls of nvidia-smi; None when there is none.
+
+    One call takes as long as NVML's own start-up, hundreds of milliseconds on a large machine,
+    and says nothing that NVML does not. So ``check`` asks NVML, libcuda and the kernel's files,
+    and nvidia-smi only where NVML gave no full answer; ``probe`` asks all of them, because a
+    document that is read elsewhere should hold every source's word.
+    """
+    program = options.which("nvidia-smi")
+    if program is None and options.path(_WSL_SMI).exists():
+        program = str(options.path(_WSL_SMI))
+    if program is None:
+        return None
+    csv = [program, _SMI_QUERY, "--format=csv,noheader,nounits"]
+    return SmiChildren(
+        table=Child([program], environ=options.environ, timeout_s=options.timeout_s),
+        csv=Child(csv, environ=options.environ, timeout_s=options.timeout_s),
+    )
+
+
+T = TypeVar("T")
+
+# Who is believed where sources differ. The kernel's own files tell the kernel-mode version
+# first-hand; libcuda is what a CUDA program will really load, forward-compatibility included.
+_VERSION_ORDER = ("procfs", "sysfs", "nvml", "nvidia-smi")
+_CUDA_ORDER = ("libcuda", "nvml", "nvidia-smi")
+_USER_MODE_ORDER = ("libcuda", "nvml", "nvidia-smi")
+
+
+def merge_driver(said: Sequence[Said]) -> Driver:
+    """One driver out of all sources, each field from the first in its order that knows it.
+
+    Which source wins is fixed: kernel version procfs > sysfs > nvml > nvidia-smi; CUDA and the
+    user-mode version libcuda > nvml > nvidia-smi. Every other word stays in the readings.
+    """
+    by_name = {source.probe: source.driver for source in said}
+    loaded = [s.driver.is_loaded for s in said if s.driver.is_loaded is not None]
+    return Driver(
+        version=_first(by_name, _VERSION_ORDER, lambda d: d.version),
+        cuda=_first(by_name, _CUDA_ORDER, lambda d: d.cuda),
+        user_mode_version=_first(by_name, _USER_MODE_ORDER, lambda d: d.user_mode_version),
+        kernel_module=_first(by_name, ("procfs",), lambda d: d.kernel_module),
+        is_loaded=any(loaded) if loaded else None,
+        compat_libcuda=_first(by_name, ("libcuda",), lambda d: d.compat_libcuda),
+    )
+
+
+def _first(
+    drivers: dict[str, Driver], order: Sequence[str], get: Callable[[Driver], T | None]
+) -> T | None:
+    values = (get(drivers[name]) for name in order if name in drivers)
+    return next((value for value in values if value is not None), None)
+
+
+def merge_gpus(said: Sequence[Said], host: Host, driver: Driver) -> tuple[Gpu, ...] | None:
+    """The GPUs that a process here can ask for: NVML's list, else nvidia-smi's.
+
+    procfs lists what the kernel drives, which a container may not use: a reading, not a list.
+
+    Returns:
+        None when not known. Empty when a source says so, or when there is neither a driver
+        nor an NVIDIA device on the PCI bus nor another way to have one (WSL, Jetson).
+    """
+    by_name = {source.probe: source.gpus for source in said}
+    lists = [by_name[name] for name in ("nvml", "nvidia-smi") if name in by_name]
+    known = next((gpus for gpus in lists if gpus is not None), None)
+    if known is not None:
+        return known
+    counts = [r.value for s in said for r in s.readings if r.probe == "pci"]
+    has_other_way = host.is_wsl or host.jetson
+    if counts == ["0"] and not driver.is_loaded and not has_other_way:
+        return ()
+    return None
+
+
+def merge_readings(said: Sequence[Said], gpus: tuple[Gpu, ...] | None) -> tuple[Reading, ...]:
+    """All readings, sorted; procfs's GPUs get NVML's index where the PCI address tells it."""
+    order = {bus_key(gpu.pci_bus_id): gpu.index for gpu in gpus or () if gpu.pci_bus_id}
+    found: list[Reading] = []
+    for source in said:
+        moved = {gpu.index: order.get(bus_key(gpu.pci_bus_id)) for gpu in source.gpus or ()}
+        found += [_moved(reading, moved) for reading in source.readings]
+    return tuple(sorted(found, key=lambda r: (r.fact, r.probe, r.value)))
+
+
+def _moved(reading: Reading, moved: dict[int, int | None]) -> Reading:
+    head, bracket, rest = reading.fact.partition("[")
+    number, _, tail = rest.partition("]")
+    if head != "gpu" or not bracket:
+        return reading
+    index = moved.get(int(number))
+    return reading if index is None else replace(reading, fact=f"gpu[{index}]{tail}")
+
+
+def bus_key(bus: str | None) -> str:
+    """A PCI address that compares: the domain has four or eight digits, case varies."""
+    domain, _, rest = (bus or "").lower().partition(":")
+    return f"{domain.lstrip('0') or '0'}:{rest}"
 
 
 def collect_machine(
@@ -67,7 +234,6 @@ def _ask_driver(started: StartedProbe, options: ProbeOptions) -> list[Said]:
     is_stuck = any(gap.reason is GapReason.TIMED_OUT for gap in nvml.gaps)
     if is_full or is_stuck:  # nvidia-smi would wait for the same driver
         return [nvml]
-    from envguard.probe.start import start_nvidia_smi
 
     children = start_nvidia_smi(options)
     return [nvml, _ask_nvidia_smi(children)] if children else [nvml]

@@ -12,11 +12,11 @@ from envguard.facts.nvidia_smi_text import (
     parse_nvidia_smi,
     parse_nvidia_smi_csv,
 )
-from envguard.probe.source import Said, read_driver, read_gpus
+from envguard.probe.answers import Said, read_driver, read_gpus
 
 if TYPE_CHECKING:
     from envguard.probe.child import ChildResult
-    from envguard.probe.start import SmiChildren
+    from envguard.probe.machine import SmiChildren
 
 PROBE = "nvidia-smi"
 _FIELDS = ("name", "capability", "memory_bytes", "uuid", "pci_bus_id")

@@ -6,8 +6,7 @@ import ast
 
 from packaging.version import Version
 
-from envguard.facts.environment import Accelerator, BuildOrigin, TorchBuild
-from envguard.facts.torch_label import label_of_version
+from envguard.facts.environment import Accelerator, BuildOrigin, TorchBuild, label_of_version
 from envguard.facts.versions import CudaVersion
 
 _NAMES = frozenset({"__version__", "cuda", "hip", "xpu", "git_version"})

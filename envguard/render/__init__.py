@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, cast
 
 from envguard.redaction import clean_value
-from envguard.render.style import Style
+from envguard.render.page import Style
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from envguard.facts.binary import CodeCount, CompiledFile
-    from envguard.render.style import Style
+    from envguard.render.page import Style
 
 _HEAD = f"{'CUDA':>4}  {'C++ ABI':<9}{'glibc':<7}file"
 _INDENT = " " * 8

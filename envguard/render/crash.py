@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from envguard.facts.findings import Finding
     from envguard.facts.report import Report
-    from envguard.render.style import Style
+    from envguard.render.page import Style
 
 _COLOURS = {
     Status.FAIL: "red",

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Status
 from envguard.printable import printable
-from envguard.render.words import by_gravity, verdict_words
+from envguard.render.summary import by_gravity, verdict_words
 
 if TYPE_CHECKING:
     from envguard.facts.findings import Finding
     from envguard.facts.report import Report
-    from envguard.render.style import Style
+    from envguard.render.page import Style
 
 _COMMANDS = {Status.FAIL: "error", Status.UNKNOWN: "warning", Status.WARN: "warning"}
 

@@ -9,7 +9,7 @@ from envguard.facts.report import report_document
 
 if TYPE_CHECKING:
     from envguard.facts.report import Report
-    from envguard.render.style import Style
+    from envguard.render.page import Style
 
 
 def render_json(report: Report, style: Style) -> str:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Status
 from envguard.printable import printable
-from envguard.render.words import by_gravity
+from envguard.render.summary import by_gravity
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from envguard.facts.findings import Finding
     from envguard.facts.report import Report
-    from envguard.render.style import Style
+    from envguard.render.page import Style
 
 # XML 1.0 cannot hold these two even as references; the others that it cannot are never printable.
 _FORBIDDEN = str.maketrans("\ufffe\uffff", "??")

@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING
 from envguard.facts.findings import Status
 from envguard.facts.machine import Machine
 from envguard.printable import clean_document, printable
-from envguard.render.style import Style
-from envguard.render.words import (
-    by_gravity,
-    environment_words,
-    machine_words,
-    verdict_words,
-)
+from envguard.render.page import Style
+from envguard.render.summary import by_gravity, environment_words, machine_words, verdict_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

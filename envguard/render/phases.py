@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from envguard.render.style import Style
+    from envguard.render.page import Style
 
 _WIDTH = 28
 _GRADES = {

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from envguard._version import __version__
 from envguard.facts.findings import Status
 from envguard.printable import printable
-from envguard.render.words import by_gravity
+from envguard.render.summary import by_gravity
 
 if TYPE_CHECKING:
     from envguard.facts.findings import Finding
     from envguard.facts.report import Report
-    from envguard.render.style import Style
+    from envguard.render.page import Style
 
 _SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -10,7 +10,7 @@ from envguard.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from envguard.render.style import Style
+    from envguard.render.page import Style
 
 _GAP = 2
 

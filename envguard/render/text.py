@@ -10,7 +10,7 @@ from envguard.facts.findings import Status
 from envguard.facts.machine import Machine
 from envguard.printable import clean_document, printable
 from envguard.render.stages import stage_lines
-from envguard.render.words import (
+from envguard.render.summary import (
     by_gravity,
     environment_words,
     is_outside,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from envguard.facts.facts import Facts
     from envguard.facts.findings import Finding
     from envguard.facts.report import Recommendation, Report
-    from envguard.render.style import Style
+    from envguard.render.page import Style
 
 _COLOURS = {
     Status.FAIL: "red",

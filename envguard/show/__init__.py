@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, cast
 
-from envguard.show.target import Target, make_target
-from envguard.show.view import COLOURS, Grid, View
+from envguard.show.target import COLOURS, Grid, Target, View, make_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,10 +19,10 @@ TABLES = {
     "torch": "envguard.show.torch_builds",
     "drivers": "envguard.show.drivers",
     "gpus": "envguard.show.gpus",
-    "deepspeed": "envguard.show.deepspeed",
+    "deepspeed": "envguard.show.packages",
     "packages": "envguard.show.packages",
-    "breaks": "envguard.show.breaks",
-    "toolkits": "envguard.show.toolkits",
+    "breaks": "envguard.show.packages",
+    "toolkits": "envguard.show.drivers",
 }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
 from envguard.show.drivers import generation_mark
-from envguard.show.view import Grid, View
+from envguard.show.target import Grid, View
 
 if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix

@@ -1,26 +1,223 @@
-"""The tables of packages: their releases with what they go with, and what holds for ranges."""
+"""The tables of packages: releases with what they go with, DeepSpeed's, and known breaks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from envguard.errors import InputError
 from envguard.facts.versions import CudaVersion
-from envguard.matrix.fit import DriverGrade, grade_driver
-from envguard.matrix.package_rows import Scope
-from envguard.show.breaks import breaks_grid, breaks_of, sorted_specifier
-from envguard.show.view import Grid, View
+from envguard.fit import DriverGrade, grade_driver
+from envguard.matrix.packages import Scope
+from envguard.show.target import Grid, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from envguard.facts.machine import Gpu
+    from envguard.matrix.breaks import Break
+    from envguard.matrix.deepspeed import DeepspeedRelease
     from envguard.matrix.loader import Matrix
-    from envguard.matrix.package_rows import BuiltFor, PackageRange, PackageRelease
-    from envguard.matrix.packages import PackageTable
+    from envguard.matrix.packages import BuiltFor, PackageRange, PackageRelease, PackageTable
     from envguard.show.target import Target
+
+
+_NAMES = {"torch_cuda": "torch's CUDA", "cuda_toolkit": "toolkit", "python": "Python"}
+
+
+def show_breaks(matrix: Matrix, name: str, target: Target | None) -> View:
+    """Known breaks; of one package, one cause, or one row by its name.
+
+    Args:
+        matrix: The tables.
+        name: Of a package, a cause or a row; empty for all.
+        target: Not looked at: a break is about packages.
+
+    Raises:
+        InputError: Nothing is known under that name.
+    """
+    rows = breaks_of(matrix, name)
+    if not rows:
+        raise InputError(
+            f"breaks {name}: nothing is known under that name",
+            hint="name a package, a cause or a row; `envguard matrix show breaks` lists all",
+        )
+    return View((breaks_grid(rows),))
+
+
+def breaks_of(matrix: Matrix, name: str) -> tuple[Break, ...]:
+    """The rows about a package, of a cause, or of that name; all for an empty one."""
+    return tuple(row for row in matrix.breaks.all if not name or name.lower() in _names(row))
+
+
+def _names(row: Break) -> set[str]:
+    subjects = {*row.when, *row.any_of} - _NAMES.keys()
+    return {row.name, row.cause, row.beside, *subjects}
+
+
+def breaks_grid(rows: Sequence[Break]) -> Grid:
+    """Rows as a grid: where it happens, what happens, what mends it."""
+    return Grid(
+        "known breaks",
+        ("where", "bites", "what happens", "fix"),
+        tuple((_where(row), row.scope.value, row.title, _fix(row)) for row in rows),
+        wrapping=4,
+        records=tuple(
+            {
+                "name": row.name,
+                "when": _texts(row.when),
+                "any_of": _texts(row.any_of),
+                "platform": row.platform or None,
+                "scope": row.scope.value,
+                "cause": row.cause,
+                "title": row.title,
+                "text": row.text,
+                "fix": _texts(row.fix),
+                "workaround": row.workaround or None,
+                "source": row.provenance.source.url,
+            }
+            for row in rows
+        ),
+    )
+
+
+def _texts(bounds: Mapping[str, SpecifierSet]) -> dict[str, str]:
+    return {name: sorted_specifier(bound) for name, bound in bounds.items()}
+
+
+def sorted_specifier(specifier: SpecifierSet) -> str:
+    """A specifier with its lower bound first: packaging prints it in no order."""
+    order = {">": 0, "~": 1, "=": 2, "<": 3, "!": 4}
+    return ",".join(sorted(map(str, specifier), key=lambda text: (order[text[0]], text)))
+
+
+def _where(row: Break) -> str:
+    parts = [f"{_NAMES.get(n, n)} {sorted_specifier(b)}" for n, b in row.when.items()]
+    if row.any_of:
+        parts.append(" or ".join(f"{n} {sorted_specifier(b)}" for n, b in row.any_of.items()))
+    parts += [part for part in (row.platform, f"beside {row.beside}" * bool(row.beside)) if part]
+    return ", ".join(part.strip() for part in parts)
+
+
+def _fix(row: Break) -> str:
+    pins = [f"{name}{sorted_specifier(bound)}" for name, bound in row.fix.items()]
+    pins += [f"{name}{sorted_specifier(bound)}" for name, bound in row.alternative.items()]
+    return " or ".join(_filled((*pins, row.workaround))) or "-"
+
+
+def _filled(texts: Iterable[str]) -> list[str]:
+    return [text for text in texts if text]
+
+
+_COLUMNS = ("deepspeed", "released", "Python", "numpy", "pydantic", "mixes CUDA", "tested with")
+_LEGEND = (
+    "mixes CUDA: minors that toolkit and torch may differ among when ops are built; other minors "
+    "have to be equal, or DS_SKIP_CUDA_CHECK=1",
+    "tested with: the newest torch that its makers' tests ran on",
+)
+
+
+_GRAVE = frozenset({Scope.IMPORT, Scope.RUNTIME})
+
+
+def show_deepspeed(matrix: Matrix, name: str, target: Target | None) -> View:
+    """DeepSpeed releases; one of them with what is known to break.
+
+    Args:
+        matrix: The tables.
+        name: A release; empty for all.
+        target: Its Python, and toolkit against torch's CUDA, are marked; None for no marks.
+
+    Raises:
+        InputError: There is no such release.
+    """
+    rows = [row for row in reversed(matrix.deepspeed.releases) if _is_named(row, name)]
+    if not rows:
+        newest = matrix.deepspeed.releases[-1].version
+        raise InputError(
+            f"deepspeed {name}: no such release is known", hint=f"the newest known is {newest}"
+        )
+    is_marked = target is not None and target.python is not None
+    grid = Grid(
+        "DeepSpeed releases",
+        (*_COLUMNS, "here") if is_marked else _COLUMNS,
+        tuple(_row(matrix, row, target, is_marked=is_marked) for row in rows),
+        wrapping=3 if is_marked else 2,
+    )
+    if not name:
+        return View((grid,), _LEGEND)
+    known = [row for row in breaks_of(matrix, "deepspeed") if _concerns(rows[0], row.when)]
+    return View((grid, breaks_grid(known)) if known else (grid,), _LEGEND)
+
+
+def _is_named(row: DeepspeedRelease, name: str) -> bool:
+    try:
+        return not name or row.version == Version(name)
+    except ValueError as err:  # InvalidVersion, or more digits than Python reads
+        raise InputError(f"deepspeed {name}: {name!r} is no version") from err
+
+
+def _concerns(row: DeepspeedRelease, when: object) -> bool:
+    bound = when.get("deepspeed") if isinstance(when, dict) else None
+    return bound is None or bound.contains(row.version, prereleases=True)
+
+
+def _row(
+    matrix: Matrix, row: DeepspeedRelease, target: Target | None, *, is_marked: bool
+) -> tuple[str, ...]:
+    release = matrix.deepspeed.packages.release(row.version)
+    requires = release.requires if release else {}
+    cells = (
+        str(row.version),
+        release.released if release else "-",
+        _bound(release.python if release else None),
+        _bound(requires.get("numpy")),
+        _bound(requires.get("pydantic")),
+        ", ".join(_span(minors) for _, minors in sorted(row.mixes.items())) or "-",
+        _newest_tested(row),
+    )
+    return (*cells, _mark_release(matrix, row, target)) if is_marked and target else cells
+
+
+def _bound(specifier: SpecifierSet | None) -> str:
+    return sorted_specifier(specifier or SpecifierSet()) or "any"
+
+
+def _span(minors: Iterable[CudaVersion]) -> str:
+    """CUDA minors of one major in a few words: ``12.0-12.6 12.8``."""
+    runs: list[list[CudaVersion]] = []
+    for cuda in sorted(minors):
+        if runs and cuda.minor == runs[-1][-1].minor + 1:
+            runs[-1].append(cuda)
+        else:
+            runs.append([cuda])
+    return " ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def _newest_tested(row: DeepspeedRelease) -> str:
+    return row.tested[-1] if row.tested else "-"
+
+
+def _mark_release(matrix: Matrix, row: DeepspeedRelease, target: Target) -> str:
+    release = matrix.deepspeed.packages.release(row.version)
+    python = release.python if release else None
+    if python is not None and not target.admits_python(python):
+        return f"no: its metadata want Python {sorted_specifier(python)}"
+    broken = (
+        known.title
+        for known in matrix.breaks.about({"deepspeed", "python"})
+        if known.scope in _GRAVE
+        and not (known.predicate or known.feature)
+        and "python" in known.when
+        and target.admits_python(known.when["python"])
+        and _concerns(row, known.when)
+    )
+    title = next(broken, None)
+    return f"no: {title}" if title else "yes"
+
 
 _COVERAGE = {
     "all": "every release",

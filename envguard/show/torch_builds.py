@@ -10,10 +10,9 @@ from packaging.version import Version
 from envguard.backend import Candidate, Rejected, Wish, has_gpu_to_serve, rank_builds
 from envguard.errors import InputError
 from envguard.facts.versions import Backend
-from envguard.matrix.fit import CodeGrade, DriverGrade, grade_code, grade_driver
+from envguard.fit import CodeGrade, DriverGrade, grade_code, grade_driver
 from envguard.matrix.rows import TorchBuildRow
-from envguard.show.target import LINUX
-from envguard.show.view import Grid, View
+from envguard.show.target import LINUX, Grid, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from envguard.facts.versions import CodeKind, CodeTarget, ComputeCapability, CudaVersion
-from envguard.matrix.fit import CodeGrade, grade_code
+from envguard.fit import CodeGrade, grade_code
 from envguard.smoke.result import ErrorKind
 from envguard.smoke.words import LOCK_HINT, Cause, find_words
 

@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.smoke.causes import find_cause
-from envguard.smoke.progress import clean_text
-from envguard.smoke.result import ErrorKind, SmokeResult, StageError, StageResult, StageStatus
+from envguard.smoke.result import (
+    ErrorKind,
+    SmokeResult,
+    StageError,
+    StageResult,
+    StageStatus,
+    clean_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from tests.binary.build import CUBIN, PTX, Workshop, entry, fatbin, needs_compiler
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.binary.jit_caches import find_jit_caches
+from envguard.binary.listing import find_jit_caches
 from envguard.binary.subject import Subject
 from envguard.facts.gaps import GapReason
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from envguard.binary.libraries import (
+from envguard.binary.library import (
     is_cuda_library,
     is_driver_library,
     is_torch_library,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.binary.elf import Image
-from envguard.binary.relocations import first_relocated
+from envguard.binary.resolving import first_relocated
 from envguard.binary.source import FileSource
 from envguard.binary.symbols import SymbolTable
 from tests.binary.build import Workshop, needs_compiler

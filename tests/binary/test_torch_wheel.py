@@ -27,7 +27,7 @@ from tests.binary.published import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envguard.facts.torch_wheel import TorchWheel
+    from envguard.facts.published import TorchWheel
 
 CODE = {
     "sm_75": 444,

@@ -16,10 +16,10 @@ from envguard.facts.environment import (
     Interpreter,
     Manager,
     TorchBuild,
+    label_of_version,
 )
 from envguard.facts.facts import Facts
 from envguard.facts.machine import Driver, Gpu, Host, Machine, Platform, Toolkit
-from envguard.facts.torch_label import label_of_version
 from envguard.facts.versions import ComputeCapability, CudaVersion, DriverVersion
 from envguard.matrix.complete import complete_facts
 from envguard.matrix.loader import Matrix

@@ -16,6 +16,7 @@ from envguard.facts.environment import (
     Interpreter,
     Manager,
     TorchBuild,
+    label_of_version,
 )
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
@@ -29,7 +30,6 @@ from envguard.facts.machine import (
     Platform,
     Reading,
 )
-from envguard.facts.torch_label import label_of_version
 from envguard.facts.versions import ComputeCapability, CudaVersion, DriverVersion
 from envguard.matrix.loader import Matrix
 

@@ -4,11 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from envguard.checks.access import (
-    check_cuda_initialises,
-    check_nvml_access,
-    check_nvml_on_tegra,
-)
+from envguard.checks.nvml import check_cuda_initialises, check_nvml_access, check_nvml_on_tegra
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import ContainerKind, Machine
 from tests.checks.sample import H100, environment, facts, gap, machine, run, said, torch_build

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from envguard.checks.cuda_majors import check_companion_cuda, check_nvidia_packages
+from envguard.checks.pairing import check_companion_cuda, check_nvidia_packages
 from envguard.facts.environment import Manager
 from tests.checks.beside import distribution, facts_of, findings, said
 

@@ -4,12 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from envguard.checks.driver_state import (
-    check_branch_life,
-    check_fabric,
-    check_kernel_module,
-    check_vgpu,
-)
+from envguard.checks.driver import check_branch_life, check_fabric, check_kernel_module, check_vgpu
 from envguard.facts.machine import Gpu, KernelModule
 from tests.checks.sample import GEFORCE, H100, facts, gpu, machine, run, said
 

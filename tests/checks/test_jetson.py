@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from envguard.checks.jetson import check_jetson_build
+from envguard.checks.wheel import check_jetson_build
 from envguard.facts.environment import BuildOrigin
 from envguard.facts.machine import Machine, Platform
 from envguard.facts.versions import CudaVersion

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.checks.loader_path import check_library_path, check_preload
+from envguard.checks.host import check_library_path, check_preload
 from tests.checks.sample import (
     H100,
     distribution,

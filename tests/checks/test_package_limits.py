@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from envguard.checks.package_limits import check_capability, check_foreign, check_python
+from envguard.checks.companions import check_capability, check_foreign, check_python
 from envguard.facts.environment import BuildOrigin
 from tests.checks.beside import facts_of, findings, said
 

@@ -5,11 +5,7 @@ from dataclasses import replace
 import pytest
 from packaging.version import Version
 
-from envguard.checks.published import (
-    check_build_published,
-    check_c_library,
-    check_python_tag,
-)
+from envguard.checks.wheel import check_build_published, check_c_library, check_python_tag
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Machine, Platform
 from tests.checks.sample import H100, environment, facts, machine, pinned, run, said, torch_build

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from envguard.checks.toolchain import check_compilers
+from envguard.checks.deepspeed import check_compilers
 from envguard.facts.gaps import Gap, GapReason
 from tests.checks.beside import facts_of, said
 

@@ -4,11 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from envguard.checks.visibility import (
-    check_mig_instances,
-    check_uuid_lists,
-    check_visible_devices,
-)
+from envguard.checks.gpu import check_mig_instances, check_uuid_lists, check_visible_devices
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import Machine, MigDevice
 from tests.checks.sample import (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.cli.app import main
 from envguard.cli.defaults import Option, read_defaults
+from envguard.cli.main import main
 from envguard.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard import __version__
-from envguard.cli.app import COMMANDS, main
+from envguard.cli.main import COMMANDS, main
 
 if TYPE_CHECKING:
     from pathlib import Path

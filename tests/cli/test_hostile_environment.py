@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from tests.probe.environments import StubEnvironment
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from envguard.facts.facts import Facts, facts_document
 from envguard.facts.machine import Host, Machine, Platform
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from scripts.verify_binary import main as script
 from tests.binary.build import CUBIN, Workshop, entry, fatbin, needs_compiler
 from tests.binary.parts import Habit, PartServer

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from envguard.cli.tables import _digest
 from envguard.matrix.store import read_table
 from scripts.pack_matrix import main as pack

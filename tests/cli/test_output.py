@@ -12,7 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 
 SCHEMA = json.loads(files("envguard.render").joinpath("report.schema.json").read_text())
 MACHINE = ["--gpu", "V100", "--driver", "570.26", "--platform", "linux-x86_64"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from envguard.facts.facts import Facts, facts_document
 from envguard.facts.machine import Gpu, Limits, Machine
 

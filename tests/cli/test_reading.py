@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from envguard.cli.reading import is_lockfile, read_facts, read_text
 from envguard.errors import InputError
 from tests.ingest.samples import SAMPLES, report

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.cgroup import CgroupUse, find_cgroup, read_cgroup
+from envguard.supervise.sampling import CgroupUse, find_cgroup, read_cgroup
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.crash.checkpoint import checkpoint_note, read_marker
+from envguard.supervise.run import checkpoint_note, read_marker
 from tests.crash.logs import MATRIX
 from tests.crash.test_scan import scan
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from tests.crash.logs import FOLDER, load_log
 
 if TYPE_CHECKING:

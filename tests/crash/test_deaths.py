@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from envguard.crash.deaths import Death, count_ranks, find_deaths
+from envguard.crash.exits import Death, count_ranks, find_deaths
 from tests.crash.logs import MATRIX
 from tests.crash.test_scan import scan
 

@@ -7,9 +7,9 @@ from envguard.facts.facts import Facts
 from envguard.facts.findings import Status
 from envguard.ingest.pins import add_pins
 from envguard.ingest.stated import parse_stated, stated_facts
+from envguard.matrix.evidence import SignalsTable
 from envguard.matrix.loader import Matrix
 from envguard.matrix.reading import Document
-from envguard.matrix.signals_table import SignalsTable
 from tests.crash.logs import report_of
 
 FPE = "Floating point exception (core dumped)\n"

@@ -5,15 +5,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.crash.cgroup import CgroupUse
-from envguard.crash.compare import compare_runs, job_of, last_that_worked, shorten
-from envguard.crash.context import ConfigFile, RunContext, gather_context, interpreter_of
 from envguard.crash.memory_use import RunMemory, add_gpu_reading, add_sample
-from envguard.crash.record import RunWriter, load_record
-from envguard.crash.sampling import ProcessUse, Sample
 from envguard.errors import DocumentError, InputError
 from envguard.facts.facts import Facts
 from envguard.ingest.pins import add_pins
+from envguard.supervise.compare import compare_runs, job_of, last_that_worked, shorten
+from envguard.supervise.record import (
+    ConfigFile,
+    RunContext,
+    RunWriter,
+    gather_context,
+    interpreter_of,
+    load_record,
+)
+from envguard.supervise.sampling import CgroupUse, ProcessUse, Sample
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envguard.crash.private_folder import PrivateFolder
-from envguard.crash.ring import RingFile, ring_parts
+from envguard.supervise.private_files import PrivateFolder, RingFile, ring_parts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.crash.record import load_record
+from envguard.supervise.record import load_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

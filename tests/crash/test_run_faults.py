@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from envguard.crash.output_search import OutputSearch
-from envguard.crash.record import list_records, load_record
 from envguard.crash.scan import Mark
+from envguard.supervise.output_search import OutputSearch
+from envguard.supervise.record import list_records, load_record
 from tests.stubs.compile import build_library, compiler
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ import pytest
 from envguard import __version__
 from envguard.errors import ExitCode
 from envguard.facts.facts import Facts
-from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.findings import Evidence, Finding, Remedy, Source, Status
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.report import Recommendation, exit_code_of, make_report, report_document
-from envguard.facts.source import Source
 
 FINDING = Finding(
     code="GPU001",

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from envguard.facts.environment import Accelerator
-from envguard.facts.torch_label import Label, label_of_url, label_of_version, parse_label
+from envguard.facts.environment import (
+    Accelerator,
+    Label,
+    label_of_url,
+    label_of_version,
+    parse_label,
+)
 from envguard.facts.versions import CudaVersion
 
 CU128 = Label(Accelerator.CUDA, CudaVersion(12, 8))

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from envguard.errors import NetworkError
 from envguard.facts.published import Published
-from envguard.fetch.registry import (
+from envguard.web.registry import (
     Registry,
     parse_pip_report,
     parse_pip_versions,

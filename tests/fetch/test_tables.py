@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from envguard.fetch.registry import Registry
-from envguard.fetch.tables import python_for, verify_table, verify_tables
 from envguard.matrix.packages import PackageTable
 from envguard.matrix.reading import Document
+from envguard.web.registry import Registry, python_for, verify_table, verify_tables
 from tests.fetch.test_registry import index
 
 __all__ = ["index"]  # a fixture

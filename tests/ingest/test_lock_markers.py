@@ -4,8 +4,7 @@ import pytest
 from packaging.version import Version
 
 from envguard.facts.machine import Platform
-from envguard.ingest.lock_entry import Target
-from envguard.ingest.lock_markers import environments_of, holds, marker_variables
+from envguard.ingest.lock_entry import Target, environments_of, holds, marker_variables
 
 LINUX = marker_variables(Platform.parse("linux-x86_64"), Version("3.12.4"))
 WINDOWS = marker_variables(Platform.parse("windows-x86_64"), Version("3.12"))

@@ -6,8 +6,8 @@ import pytest
 
 from envguard.errors import InputError
 from envguard.facts.gaps import GapReason
-from envguard.ingest.lock_requirement_lines import logical_lines, split_option
 from envguard.ingest.lockfile import load_lockfile
+from envguard.ingest.requirements import logical_lines, split_option
 
 if TYPE_CHECKING:
     from envguard.facts.environment import Environment

@@ -13,8 +13,7 @@ from envguard.facts.gaps import GapReason
 from envguard.facts.machine import Platform
 from envguard.facts.versions import CudaVersion
 from envguard.ingest.lock_entry import Target
-from envguard.ingest.lock_names import looks_like_lockfile
-from envguard.ingest.lockfile import Lockfile, load_lockfile
+from envguard.ingest.lockfile import Lockfile, load_lockfile, looks_like_lockfile
 from tests.ingest.samples import LOCKS, SAMPLES
 
 if TYPE_CHECKING:

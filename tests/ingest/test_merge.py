@@ -13,8 +13,7 @@ from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Driver, Gpu, Machine
 from envguard.facts.versions import CudaVersion, DriverVersion
-from envguard.ingest.merge import merge_parts, value_of
-from envguard.ingest.part import Part
+from envguard.ingest.report_part import Part, merge_parts, value_of
 
 
 def driver(text: str, cuda: CudaVersion | None = None) -> Facts:

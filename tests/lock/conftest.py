@@ -9,14 +9,14 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from envguard.facts.machine import Driver, Gpu, Host, Machine, Platform
 from envguard.facts.versions import ComputeCapability, DriverVersion
 from envguard.lock.companions import torch_family
 from envguard.lock.index import IndexSettings
 from envguard.lock.project import Problem
 from envguard.lock.request import LockRequest, Target, parse_words
-from envguard.lock.runner import Uv, find_uv
+from envguard.lock.uv import Uv, find_uv
 from envguard.matrix.loader import Matrix
 from tests.loopback.index import LoopbackIndex
 

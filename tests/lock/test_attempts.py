@@ -11,7 +11,7 @@ from packaging.version import Version
 from envguard.errors import ToolError
 from envguard.facts.versions import Backend
 from envguard.lock.pins import Artifact, Pin
-from envguard.lock.trial import check_labels
+from envguard.lock.solve import check_labels
 from tests.lock.conftest import LINUX
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from packaging.version import Version
 
 from envguard.facts.machine import Platform
 from envguard.facts.versions import ComputeCapability, CudaVersion
-from envguard.lock.bounds import Bounds, bounds_for
+from envguard.lock.constraints import Bounds, Situation, bounds_for
 from envguard.lock.request import LockRequest, Target, parse_words
-from envguard.lock.situation import Situation
 
 if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from tests.lock.conftest import TARGET, V100
 from tests.lock.machine_files import facts
 from tests.loopback.index import PASSWORD, Trouble

@@ -8,9 +8,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from envguard.errors import NetworkError, ToolError
-from envguard.lock.complaints import check_config_was_read, explain_failure
-from envguard.lock.failures import UnsolvableError
-from envguard.lock.uvprocess import Ended
+from envguard.lock.complaints import UnsolvableError, check_config_was_read, explain_failure
+from envguard.lock.uv import Ended
 
 SAID = Path(__file__).with_name("said")
 

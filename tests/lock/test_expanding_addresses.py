@@ -16,10 +16,10 @@ from packaging.version import Version
 
 from envguard.errors import InputError, NetworkError
 from envguard.lock import FORMATS, render_lock
+from envguard.lock.formats.requirements import Style
 from envguard.lock.index import make_index_settings, plain_file, plain_index
 from envguard.lock.plan import LockPlan, plan_lock
 from envguard.lock.request import Target
-from envguard.lock.requirements import Style
 from tests.lock.conftest import LINUX, ask, v100
 from tests.loopback.world import torch_pages
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from envguard.lock.runner import Uv
+    from envguard.lock.uv import Uv
     from envguard.matrix.loader import Matrix
     from tests.loopback.index import LoopbackIndex
 

@@ -14,15 +14,15 @@ from packaging.utils import canonicalize_name
 
 from envguard.errors import InputError
 from envguard.lock import FORMATS, format_of, render_lock
+from envguard.lock.formats.requirements import Style
 from envguard.lock.index import IndexSettings
 from envguard.lock.plan import LockPlan, plan_lock
-from envguard.lock.requirements import Style
 from tests.lock.conftest import ask, v100
 
 if TYPE_CHECKING:
     from packaging.markers import Environment
 
-    from envguard.lock.runner import Uv
+    from envguard.lock.uv import Uv
     from envguard.matrix.loader import Matrix
     from tests.loopback.index import LoopbackIndex
 

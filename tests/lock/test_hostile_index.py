@@ -12,8 +12,7 @@ import pytest
 
 from envguard.errors import InputError, ToolError
 from envguard.lock.resolve import resolve
-from envguard.lock.runner import find_uv
-from envguard.lock.uvprocess import Limits, MemoryLimitError, run_uv
+from envguard.lock.uv import Limits, MemoryLimitError, find_uv, run_uv
 from tests.lock.conftest import TARGET, V100
 from tests.loopback.hostile import PHRASE, Authority, HostileServer
 from tests.loopback.index import PASSWORD, USER
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from envguard.lock.project import Problem
-    from envguard.lock.runner import Uv
+    from envguard.lock.uv import Uv
     from tests.loopback.index import LoopbackIndex
 
     Lock = Callable[..., subprocess.CompletedProcess[str]]

@@ -13,15 +13,15 @@ import pytest
 from packaging.version import Version
 
 from envguard.lock import render_lock
+from envguard.lock.formats.requirements import Style
 from envguard.lock.plan import LockPlan, plan_lock
 from envguard.lock.request import Target
-from envguard.lock.requirements import Style
 from tests.lock.conftest import LINUX, ask, v100
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envguard.lock.runner import Uv
+    from envguard.lock.uv import Uv
     from envguard.matrix.loader import Matrix
     from tests.loopback.index import LoopbackIndex
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from packaging.version import Version
 
-from envguard.lock.interpreter import interpreter_for
 from envguard.lock.request import Target
+from envguard.lock.uv import interpreter_for
 from tests.lock.conftest import LINUX
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envguard.lock.intervals import Interval, interval_of, outside, runs_of
+from envguard.lock.constraints import Interval, interval_of, outside, runs_of
 
 
 def texts(intervals: list[Interval]) -> list[str]:

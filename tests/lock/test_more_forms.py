@@ -15,19 +15,19 @@ from packaging.version import Version
 
 from envguard.errors import InputError
 from envguard.lock import render_lock
+from envguard.lock.formats.requirements import Style
 from envguard.lock.plan import LockPlan, plan_lock
-from envguard.lock.releases import Releases
 from envguard.lock.request import Target
-from envguard.lock.requirements import Style
-from envguard.lock.web import Web
+from envguard.web.client import Web
+from envguard.web.releases import Releases
 from tests.lock.conftest import LINUX, ask, h100
 from tests.lock.yaml_reader import read_strict_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envguard.lock.locks import Locks
-    from envguard.lock.runner import Uv
+    from envguard.lock.plan import Locks
+    from envguard.lock.uv import Uv
     from envguard.matrix.loader import Matrix
     from tests.loopback.index import LoopbackIndex
 

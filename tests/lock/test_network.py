@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.lock.plan import plan_lock
-from envguard.lock.runner import find_uv
+from envguard.lock.uv import find_uv
 from tests.lock.conftest import ask, v100
 
 if TYPE_CHECKING:

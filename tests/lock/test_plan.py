@@ -12,15 +12,15 @@ from packaging.version import Version
 from envguard.errors import ExitCode, NetworkError, NoBuildError
 from envguard.facts.machine import Driver, Host, Machine
 from envguard.facts.versions import CPU
+from envguard.fit import DriverGrade
 from envguard.lock.index import IndexSettings
 from envguard.lock.plan import LockPlan, make_wish, plan_lock
 from envguard.lock.request import Target
-from envguard.matrix.fit import DriverGrade
 from tests.lock.conftest import LINUX, ask, h100, v100
 from tests.loopback.index import Trouble
 
 if TYPE_CHECKING:
-    from envguard.lock.runner import Uv
+    from envguard.lock.uv import Uv
     from envguard.matrix.loader import Matrix
     from tests.loopback.index import LoopbackIndex
 

@@ -12,10 +12,9 @@ from envguard.errors import NetworkError, NoBuildError
 from envguard.facts.versions import Backend
 from envguard.lock.plan import LockPlan, plan_lock
 from envguard.lock.prepare import prepare_build
-from envguard.lock.releases import Releases
 from envguard.lock.request import Target
-from envguard.lock.web import Web
-from envguard.lock.webcache import WebCache
+from envguard.web.client import Web, WebCache
+from envguard.web.releases import Releases
 from tests.lock.conftest import LINUX, ask, h100, v100
 from tests.loopback.index import Trouble
 from tests.loopback.releases import release_files
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from envguard.lock.pins import Pin
     from envguard.lock.request import LockRequest
-    from envguard.lock.runner import Uv
+    from envguard.lock.uv import Uv
     from envguard.matrix.loader import Matrix
     from tests.loopback.index import LoopbackIndex
 

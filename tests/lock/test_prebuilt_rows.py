@@ -8,8 +8,7 @@ import pytest
 from packaging.version import Version
 
 from envguard.facts.versions import CudaVersion
-from envguard.lock.prebuilt_names import Combination, parse_file_name
-from envguard.lock.prebuilt_rows import WheelMatrix
+from envguard.lock.prebuilt_rows import Combination, WheelMatrix, parse_file_name
 
 if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix

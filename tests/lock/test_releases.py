@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.lock.releases import Releases, parse_assets
-from envguard.lock.web import Web
+from envguard.web.client import Web
+from envguard.web.releases import Releases, parse_assets
 
 if TYPE_CHECKING:
     from tests.loopback.index import LoopbackIndex

@@ -10,13 +10,12 @@ from packaging.version import Version
 
 from envguard.facts.machine import Platform
 from envguard.facts.versions import ComputeCapability, CudaVersion
+from envguard.lock.constraints import Situation, find_repairs
 from envguard.lock.pins import Artifact, Pin
-from envguard.lock.repairs import find_repairs
 from envguard.lock.request import LockRequest, Target, parse_words
-from envguard.lock.situation import Situation
 
 if TYPE_CHECKING:
-    from envguard.lock.bounds import Bounds
+    from envguard.lock.constraints import Bounds
     from envguard.matrix.loader import Matrix
 
 

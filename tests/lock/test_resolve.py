@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from envguard.errors import ToolError
-from envguard.lock.failures import UnsolvableError
+from envguard.lock.complaints import UnsolvableError
 from envguard.lock.request import Target
 from envguard.lock.resolve import resolve
 from tests.lock.conftest import LINUX
@@ -20,7 +20,7 @@ from tests.loopback.index import Trouble
 
 if TYPE_CHECKING:
     from envguard.lock.project import Problem
-    from envguard.lock.runner import Uv
+    from envguard.lock.uv import Uv
     from tests.loopback.index import LoopbackIndex
 
 TRITON = canonicalize_name("triton")

@@ -10,9 +10,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from envguard.errors import NetworkError, ToolError
-from envguard.lock.failures import UnsolvableError
+from envguard.lock.complaints import UnsolvableError
 from envguard.lock.resolve import resolve
-from envguard.lock.runner import find_uv
+from envguard.lock.uv import find_uv
 from tests.lock.problems import asking, origins, versions
 from tests.loopback.files import wheel
 from tests.loopback.index import Trouble
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from envguard.lock.project import Problem
-    from envguard.lock.runner import Uv
+    from envguard.lock.uv import Uv
     from tests.loopback.index import LoopbackIndex
 
 

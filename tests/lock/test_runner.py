@@ -13,14 +13,15 @@ import pytest
 from packaging.version import Version
 
 from envguard.errors import ExitCode, ToolError
-from envguard.lock.runner import (
+from envguard.lock.uv import (
     OLDEST_UV,
+    Limits,
     Uv,
     child_variables,
     find_uv,
+    run_uv,
     with_default_index,
 )
-from envguard.lock.uvprocess import Limits, run_uv
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from packaging.pylock import Pylock
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from tests.lock.machine_files import facts
 
 if TYPE_CHECKING:
-    from envguard.lock.runner import Uv
+    from envguard.lock.uv import Uv
     from tests.lock.conftest import Lock
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -267,7 +267,7 @@ def test_free_threaded_python_is_locked_for(
     monkeypatch.setenv("ENVGUARD_TORCH_INDEX", f"{index.address}/recorded/{{backend}}")
     machine = ("--gpu", "H100 PCIe", "--driver", "570.26", "--platform", "linux-x86_64")
     words = ("torch==2.8.0+cu128", "--python-version", "3.13t", "--glibc", "2.35")
-    from envguard.cli.app import main
+    from envguard.cli.main import main
 
     assert main(["lock", *words, *machine, "--index-url", index.default]) == 0
     document = tomllib.loads(capsys.readouterr().out)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.lock.resolve import resolve
-from envguard.lock.runner import find_uv
-from envguard.lock.uvconfig import default_index, without_torch_backend
+from envguard.lock.uv import default_index, find_uv, without_torch_backend
 from tests.lock.problems import asking, origins
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from packaging.version import Version
 
-from envguard.lock.uvpackage import packaged_uv
+from envguard.lock.uv import packaged_uv
 
 if TYPE_CHECKING:
     from pathlib import Path

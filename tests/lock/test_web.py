@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.errors import NetworkError
-from envguard.lock.web import Timeouts, Web
-from envguard.lock.webcache import CachedPage, WebCache, cache_folder
+from envguard.web.client import CachedPage, Timeouts, Web, WebCache, cache_folder
 from tests.loopback.index import PASSWORD, Trouble
 
 if TYPE_CHECKING:

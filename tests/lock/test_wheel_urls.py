@@ -14,16 +14,15 @@ from packaging.version import Version
 from envguard.facts.machine import Platform
 from envguard.facts.versions import Backend
 from envguard.lock.companions import torch_family
-from envguard.lock.existence import choose_wheel, listed_wheels
-from envguard.lock.index import IndexSettings
+from envguard.lock.index import IndexSettings, choose_wheel, listed_wheels
 from envguard.lock.project import Problem
 from envguard.lock.request import Target
 from envguard.lock.resolve import resolve
-from envguard.lock.web import Web
+from envguard.web.client import Web
 from tests.loopback.recorded import Recorded, recorded_wheels
 
 if TYPE_CHECKING:
-    from envguard.lock.runner import Uv
+    from envguard.lock.uv import Uv
     from envguard.matrix.loader import Matrix
     from tests.loopback.index import LoopbackIndex
 

@@ -7,7 +7,7 @@ from packaging.specifiers import SpecifierSet
 
 from envguard.errors import MatrixError
 from envguard.matrix.breaks import BreakTable
-from envguard.matrix.package_rows import Scope
+from envguard.matrix.packages import Scope
 from envguard.matrix.reading import Document
 
 if TYPE_CHECKING:

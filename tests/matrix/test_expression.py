@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envguard.errors import MatrixError
-from envguard.matrix.expression import Expression
+from envguard.matrix.memory import Expression
 
 
 @pytest.mark.parametrize(

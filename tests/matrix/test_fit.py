@@ -8,14 +8,7 @@ from hypothesis import strategies as st
 
 from envguard.facts.machine import Driver, Host, OperatingSystem, Platform
 from envguard.facts.versions import CodeTarget, ComputeCapability, CudaVersion, DriverVersion
-from envguard.matrix.fit import (
-    CodeGrade,
-    DriverGrade,
-    cubin_runs,
-    grade_code,
-    grade_driver,
-    ptx_covers,
-)
+from envguard.fit import CodeGrade, DriverGrade, cubin_runs, grade_code, grade_driver, ptx_covers
 from envguard.matrix.loader import Matrix
 
 LINUX = Host(platform=Platform(OperatingSystem.LINUX, "x86_64"))

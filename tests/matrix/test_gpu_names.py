@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envguard.matrix.gpu_names import parse_gpu_name
+from envguard.matrix.gpus import parse_gpu_name
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from envguard.errors import MatrixError
 from envguard.facts.versions import ComputeCapability
-from envguard.matrix.gpu_names import parse_gpu_name
+from envguard.matrix.gpus import parse_gpu_name
 from envguard.matrix.loader import Matrix
 from envguard.matrix.rows import Segment
 

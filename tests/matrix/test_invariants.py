@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.matrix.invariants import TABLES, verify
 from envguard.matrix.loader import Matrix
+from envguard.matrix.verify import TABLES, verify
 from tests.matrix.conftest import ROOT, row_of
 
 if TYPE_CHECKING:

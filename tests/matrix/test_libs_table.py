@@ -7,7 +7,7 @@ from packaging.version import Version
 
 from envguard.facts.machine import Platform
 from envguard.facts.versions import Backend
-from envguard.matrix.libs_table import CudaMatch
+from envguard.matrix.libs import CudaMatch
 
 if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix

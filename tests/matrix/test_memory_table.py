@@ -7,7 +7,7 @@ import pytest
 
 from envguard.errors import MatrixError
 from envguard.matrix.loader import Matrix
-from envguard.matrix.memory_table import Amount, MemoryTable
+from envguard.matrix.memory import Amount, MemoryTable
 from envguard.matrix.reading import Document
 
 TABLE = Matrix.load().memory

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.matrix.invariants import verify
 from envguard.matrix.loader import Matrix
+from envguard.matrix.verify import verify
 
 if TYPE_CHECKING:
     from tests.matrix.conftest import Break

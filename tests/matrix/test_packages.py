@@ -8,8 +8,7 @@ from packaging.version import Version
 
 from envguard.errors import MatrixError
 from envguard.facts.versions import ComputeCapability, CudaVersion
-from envguard.matrix.package_rows import AbiKind, BuiltFor, Coverage, Mismatch, Scope
-from envguard.matrix.packages import PackageTable
+from envguard.matrix.packages import AbiKind, BuiltFor, Coverage, Mismatch, PackageTable, Scope
 from envguard.matrix.reading import Document
 
 if TYPE_CHECKING:

@@ -10,8 +10,15 @@ import re
 import pytest
 
 from envguard.matrix.loader import Matrix
-from envguard.matrix.pattern_cost import LIMIT_S_PER_MB, LINE, measure, slowness
-from envguard.matrix.pattern_trial import TablePattern, patterns_of, try_patterns
+from envguard.matrix.pattern_cost import (
+    LIMIT_S_PER_MB,
+    LINE,
+    TablePattern,
+    measure,
+    patterns_of,
+    slowness,
+    try_patterns,
+)
 from tests.patterns import patterns_of_the_code
 
 OF_TABLES = tuple(patterns_of(Matrix.load()))
@@ -92,4 +99,4 @@ def test_a_pattern_that_does_not_end_does_not_hold_up_the_tester() -> None:
 def test_the_code_holds_patterns_that_are_found() -> None:
     assert len(OF_CODE) > 200
     places = {found.place for found in OF_CODE}
-    assert {"envguard.crash.lines._PREFIX"} <= places
+    assert {"envguard.crash.log._PREFIX"} <= places

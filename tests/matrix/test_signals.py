@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 
 from envguard.errors import MatrixError
+from envguard.matrix.evidence import Proof, SignalsTable
 from envguard.matrix.loader import Matrix
 from envguard.matrix.reading import Document
-from envguard.matrix.signal_rows import Proof
-from envguard.matrix.signals_table import SignalsTable
 
 TABLE = Matrix.load().signals
 

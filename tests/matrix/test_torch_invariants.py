@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.errors import MatrixError
-from envguard.matrix.invariants import verify
 from envguard.matrix.loader import Matrix
+from envguard.matrix.verify import verify
 from tests.matrix.conftest import row_of
 
 if TYPE_CHECKING:

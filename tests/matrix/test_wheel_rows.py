@@ -10,9 +10,9 @@ from packaging.version import Version
 from envguard.facts.binary import CodeCount, CompiledFile
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Platform
-from envguard.facts.torch_wheel import TorchWheel
+from envguard.facts.published import TorchWheel
 from envguard.facts.versions import Backend, CodeTarget, ComputeCapability
-from envguard.matrix.wheel_rows import compare_wheel, gpu_requirements, triton_marker
+from envguard.matrix.drift import compare_wheel, gpu_requirements, triton_marker
 
 if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from packaging.version import Version
 
 from envguard.matrix.loader import Matrix
-from envguard.memory.guess import guess_shape
 from envguard.memory.job import Job, Strategy, Versions
-from envguard.memory.limits import GIB, MemoryLimits, limits_of
-from envguard.memory.plan import MemoryPlan, Phase, Side, plan_memory
+from envguard.memory.models import guess_shape
+from envguard.memory.plan import GIB, MemoryLimits, MemoryPlan, Phase, Side, limits_of, plan_memory
 
 if TYPE_CHECKING:
-    from envguard.matrix.memory_table import MemoryTable
-    from envguard.memory.lines import Line
+    from envguard.matrix.memory import MemoryTable
+    from envguard.memory.formulas import Line
 
 VERSIONS = Versions(
     deepspeed=Version("0.19.8"),

@@ -3,9 +3,7 @@ from __future__ import annotations
 import pytest
 
 from envguard.errors import InputError
-from envguard.memory.calibrate import calibrate, measured_peaks
-from envguard.memory.limits import GIB
-from envguard.memory.plan import Phase, Side
+from envguard.memory.plan import GIB, Phase, Side, calibrate, measured_peaks
 from tests.memory.jobs import job, plan
 
 PLANNED = plan(job("zero2"))

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from envguard.memory.changes import Tried, try_changes
 from envguard.memory.job import Job, Place
-from envguard.memory.plan import Phase, Side
-from envguard.memory.planner import Planner
+from envguard.memory.plan import Phase, Planner, Side
 from envguard.memory.verdict import fits
 from tests.memory.jobs import job, limits, table
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from envguard.errors import InputError
-from envguard.memory.config_files import read_configs
+from envguard.memory.configs import read_configs
 from envguard.memory.job import Optimizer, Place, Precision, Recompute, Strategy
 
 if TYPE_CHECKING:

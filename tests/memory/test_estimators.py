@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from envguard.memory.estimators import other_estimates
 from envguard.memory.job import Job, Place
-from envguard.memory.limits import GIB
+from envguard.memory.plan import GIB
+from envguard.memory.report import other_estimates
 from tests.memory.jobs import job, table
 
 

@@ -5,9 +5,8 @@ from envguard.matrix.loader import Matrix
 from envguard.memory.changes import try_changes
 from envguard.memory.findings import plan_findings
 from envguard.memory.job import Job, Option, Place, Recompute
-from envguard.memory.judgement import judge
-from envguard.memory.planner import Planner
-from envguard.memory.verdict import fits
+from envguard.memory.plan import Planner
+from envguard.memory.verdict import fits, judge
 from tests.memory.jobs import job, limits, table
 
 

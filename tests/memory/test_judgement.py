@@ -2,16 +2,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.memory.calibrate import calibrate
 from envguard.memory.job import Job, Option, Precision, Recompute
-from envguard.memory.judgement import Dependence, Judgement, judge
-from envguard.memory.limits import GIB
-from envguard.memory.plan import Phase, Side
-from envguard.memory.planner import Planner
+from envguard.memory.plan import GIB, Phase, Planner, Side, calibrate
+from envguard.memory.verdict import Dependence, Judgement, judge
 from tests.memory.jobs import job, limits, plan, table
 
 if TYPE_CHECKING:
-    from envguard.memory.calibrate import Measured
+    from envguard.memory.plan import Measured
 
 
 def judged(

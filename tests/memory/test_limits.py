@@ -4,7 +4,7 @@ import pytest
 
 from envguard.errors import InputError
 from envguard.facts.machine import Gpu, Limits, Machine
-from envguard.memory.limits import GIB, limits_of, parse_memory
+from envguard.memory.plan import GIB, limits_of, parse_memory
 from tests.memory.jobs import table
 
 MACHINE = Machine(

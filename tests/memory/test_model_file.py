@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from envguard.errors import InputError
-from envguard.memory.model_file import count_model, load_model
+from envguard.memory.model_config import count_model, load_model
 from tests.memory.jobs import table
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from packaging.version import Version
 
-from envguard.memory.guess import guess_shape
+from envguard.memory.formulas import Part, job_symbols
 from envguard.memory.job import (
     Lora,
     Optimizer,
@@ -20,10 +20,8 @@ from envguard.memory.job import (
     Strategy,
     ZeroSettings,
 )
-from envguard.memory.limits import GIB
-from envguard.memory.lines import Part
-from envguard.memory.plan import Phase, Side
-from envguard.memory.symbols import job_symbols
+from envguard.memory.models import guess_shape
+from envguard.memory.plan import GIB, Phase, Side
 from envguard.memory.verdict import find_breaks
 from tests.memory.jobs import VERSIONS, job, likely, limits, lines, plan, table
 

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envguard.memory.formulas import Part
 from envguard.memory.job import (
     Job,
     Lora,
@@ -18,9 +19,8 @@ from envguard.memory.job import (
     SaveMode,
     Strategy,
 )
-from envguard.memory.lines import Part
 from envguard.memory.plan import Phase, Side
-from envguard.memory.validate import is_valid
+from envguard.memory.request import is_valid
 from tests.memory.jobs import job, plan
 
 _STATES = {Part.WEIGHTS, Part.GRADIENTS, Part.MASTER, Part.OPTIMIZER}

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
+from envguard.memory.changes import sweep
 from envguard.memory.job import SaveMode
-from envguard.memory.plan import Phase, Side
-from envguard.memory.planner import Planner
-from envguard.memory.sweep import sweep
+from envguard.memory.plan import Phase, Planner, Side
 from tests.memory.jobs import job, limits, table
 
 NAMES = [

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from packaging.version import Version
 
-from envguard.matrix.memory_table import Amount
+from envguard.matrix.memory import Amount
+from envguard.memory.formulas import Line, Part, Stack
 from envguard.memory.job import Job, Lora, Place, SaveMode
-from envguard.memory.lines import Line, Part, Stack
 from envguard.memory.plan import Phase, Side
 from envguard.memory.verdict import Grade, find_breaks, grade
 from tests.memory.jobs import VERSIONS, job, limits, plan

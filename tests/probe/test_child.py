@@ -12,8 +12,14 @@ import psutil
 import pytest
 
 from envguard.facts.gaps import GapReason
-from envguard.probe.child import Child, ChildResult, signal_name
-from envguard.probe.pipes import Pipes, SelectedPipes, ThreadedPipes
+from envguard.probe.child import (
+    Child,
+    ChildResult,
+    Pipes,
+    SelectedPipes,
+    ThreadedPipes,
+    signal_name,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import ContainerKind
-from envguard.probe.fabric import probe_fabric
+from envguard.probe.kernel import probe_fabric
 
 if TYPE_CHECKING:
     from tests.stubs.machine import StubMachine

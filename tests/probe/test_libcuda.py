@@ -11,11 +11,11 @@ from envguard.facts.machine import Reading
 from envguard.facts.versions import CudaVersion, DriverVersion
 from envguard.probe.child import ChildResult
 from envguard.probe.libcuda import collect_libcuda, parse_libcuda
-from envguard.probe.start import start_libcuda
+from envguard.probe.machine import start_libcuda
 from tests.stubs.machine import GIB, StubGpu, StubMachine
 
 if TYPE_CHECKING:
-    from envguard.probe.source import Said
+    from envguard.probe.answers import Said
 
 H100 = StubGpu(
     "NVIDIA H100 80GB HBM3", "9.0", 80 * GIB, "0123456789abcdef0123456789abcdef", "", None

@@ -11,12 +11,12 @@ from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import MigDevice, Reading
 from envguard.facts.versions import ComputeCapability, CudaVersion, DriverVersion
 from envguard.probe.child import ChildResult
+from envguard.probe.machine import start_nvml
 from envguard.probe.nvml import collect_nvml, parse_nvml
-from envguard.probe.start import start_nvml
 from tests.stubs.machine import A100, GIB, T4, StubInstance, StubMachine
 
 if TYPE_CHECKING:
-    from envguard.probe.source import Said
+    from envguard.probe.answers import Said
 
 
 def ask(machine: StubMachine, *, timeout_s: float = 20.0) -> Said:

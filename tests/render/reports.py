@@ -6,11 +6,10 @@ from packaging.version import Version
 
 from envguard.facts.environment import Accelerator, Environment, TorchBuild
 from envguard.facts.facts import Facts
-from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.findings import Evidence, Finding, Remedy, Source, Status
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Driver, Gpu, Host, Machine, OperatingSystem, Platform
 from envguard.facts.report import Recommendation, Report, make_report
-from envguard.facts.source import Source
 from envguard.facts.versions import ComputeCapability, CudaVersion, DriverVersion
 
 HOSTILE = 'a|b `c` <d> & "e" %0A ::error:: \x1b[31m\x00 ]]> \u2028 *f*'

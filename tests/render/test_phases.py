@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from envguard.render.page import Style
 from envguard.render.phases import PARTS, plan_lines
-from envguard.render.style import Style
 
 JOB = {
     "model": "llama", "parameters": 7_600_000_000, "trainable": 7_600_000_000,

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from envguard.render.page import Section, page_text
-from envguard.render.style import Style
+from envguard.render.page import Section, Style, page_text
 from envguard.render.table import table_text
 
 COLUMNS = ("torch", "runs", "why not")

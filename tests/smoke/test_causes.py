@@ -11,7 +11,7 @@ import pytest
 from envguard.facts.findings import Finding, Status
 from envguard.smoke.causes import find_cause
 from envguard.smoke.findings import smoke_findings
-from envguard.smoke.oom import OomCounts
+from envguard.smoke.result import OomCounts
 from tests.smoke.fake import run_fake
 
 if TYPE_CHECKING:

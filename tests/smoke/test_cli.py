@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from tests.smoke.fake import FAKE_TORCH
 from tests.smoke.test_report import SCHEMA
 from tests.stubs.machine import A100, T4, StubMachine

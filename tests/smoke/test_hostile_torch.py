@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from envguard.cli.app import main
+from envguard.cli.main import main
 from envguard.facts.findings import Status, verdict_of
 from envguard.smoke.findings import smoke_findings
 from envguard.smoke.result import SmokeRequest

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from envguard.facts.report import report_document
+from envguard.render.page import Style
 from envguard.render.stages import stage_lines
-from envguard.render.style import Style
-from envguard.smoke.hostmemory import describe_memory
 from envguard.smoke.report import smoke_report
+from envguard.smoke.result import describe_memory
 from tests.smoke.fake import run_fake
 
 

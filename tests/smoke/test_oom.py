@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.smoke.oom import OomCounts, read_oom_counts
+from envguard.smoke.result import OomCounts, read_oom_counts
 
 if TYPE_CHECKING:
     from pathlib import Path

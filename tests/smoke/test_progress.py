@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.smoke.progress import ProgressReader
+from envguard.smoke.result import ProgressReader
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ import envguard
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Status
 from envguard.facts.report import report_document
+from envguard.render.page import Style
 from envguard.render.stages import stage_lines
-from envguard.render.style import Style
 from envguard.smoke.report import smoke_report
 from tests.smoke.fake import run_fake
 

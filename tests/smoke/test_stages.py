@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from envguard.errors import InputError
-from envguard.smoke import stages as module
-from envguard.smoke.stages import (
+from envguard.smoke import result as module
+from envguard.smoke.result import (
     STAGES,
     choose_stages,
     describe_stages,

@@ -4,53 +4,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.builds import check_toolkit_version
-from envguard.crash.rules.companions import (
-    check_vision_operators,
-    check_xformers,
-)
-from envguard.crash.rules.devices import (
+from envguard.crash.findings import check_shown
+from envguard.crash.rules.build import check_toolkit_version
+from envguard.crash.rules.driver import (
+    check_driver_age,
+    check_no_gpu,
     check_not_supported,
     check_nvml_on_boards,
     check_ordinal,
 )
-from envguard.crash.rules.driver import (
-    check_driver_age,
-    check_no_gpu,
-)
 from envguard.crash.rules.gpu_code import check_missing_code, check_named_symbol
 from envguard.crash.rules.gpu_memory import check_gpu_memory
 from envguard.crash.rules.hardware import check_hardware, check_kernel_faults
-from envguard.crash.rules.host_memory import check_host_memory, check_refused_allocation
+from envguard.crash.rules.host_memory import (
+    check_host_memory,
+    check_killed_worker,
+    check_refused_allocation,
+)
 from envguard.crash.rules.imports import (
     check_missing_library,
     check_system_library,
     check_undefined_symbol,
+    check_vision_operators,
+    check_xformers,
 )
-from envguard.crash.rules.installs import (
+from envguard.crash.rules.install import (
     check_cpu_build_installed,
     check_guessed_backend,
     check_index_exists,
     check_kept_torch,
     check_other_interpreter,
+    check_site_roots,
+    check_torch_file,
     check_torch_for_board,
     check_unserved_requests,
 )
-from envguard.crash.rules.known_breaks import check_known_breaks
-from envguard.crash.rules.known_bugs import check_known_bugs
 from envguard.crash.rules.launchers import (
     check_asked_to_stop,
     check_forced_kill,
+    check_stopped,
 )
-from envguard.crash.rules.model import check_shown
 from envguard.crash.rules.native import (
     check_foreign_torch,
+    check_known_bugs,
     check_libcuda_crash,
     check_shadowed_libraries,
     check_transport,
 )
 from envguard.crash.rules.nccl import check_watchdog
-from envguard.crash.rules.packages import check_missing_names
+from envguard.crash.rules.packages import check_known_breaks, check_missing_names
 from envguard.crash.rules.program import check_disk, check_numerics
 from envguard.crash.rules.shared_memory import (
     check_mapped_storage,
@@ -58,9 +60,6 @@ from envguard.crash.rules.shared_memory import (
     check_shared_memory,
     check_shared_memory_leak,
 )
-from envguard.crash.rules.site_roots import check_site_roots, check_torch_file
-from envguard.crash.rules.stops import check_stopped
-from envguard.crash.rules.workers import check_killed_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

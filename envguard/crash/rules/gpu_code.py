@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.devices import is_board
-from envguard.crash.rules.model import make_finding
-from envguard.crash.trouble import worked_after
+from envguard.crash.case import worked_after
+from envguard.crash.findings import make_finding
+from envguard.crash.rules.driver import is_board
 from envguard.facts.findings import Evidence, Finding, Status
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.versions import CodeTarget, ComputeCapability
-from envguard.matrix.fit import CodeGrade, grade_code
+from envguard.fit import CodeGrade, grade_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.rules.model import make_finding
+from envguard.crash.findings import make_finding
 from envguard.facts.findings import Evidence, Finding, Status
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
     from envguard.crash.log import Hit
-    from envguard.matrix.signal_rows import ErrorRow
+    from envguard.matrix.evidence import ErrorRow
 
 _HARDWARE = frozenset({"hw", "link"})
 

@@ -1,19 +1,13 @@
-"""Host memory: SIGKILL with the kernel's word, the shape of the task table, or the phase."""
+"""Host memory: SIGKILL with the kernel's word, the task table, samples, or the phase."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envguard.crash.case import went_on
 from envguard.crash.exits import SIGKILL
+from envguard.crash.findings import make_finding
 from envguard.crash.phases import Phase
-from envguard.crash.rules.measured import (
-    hit_limit,
-    measured_sizes,
-    no_kill_was_counted,
-    run_evidence,
-)
-from envguard.crash.rules.model import make_finding
-from envguard.crash.trouble import went_on
 from envguard.facts.findings import Evidence, Finding, Status
 
 if TYPE_CHECKING:
@@ -21,6 +15,73 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
     from envguard.crash.log import Hit, Task
+
+
+_GIB = 2**30
+_ORIGIN = "samples of the run"
+
+
+def run_evidence(case: Case) -> tuple[Evidence, ...]:
+    """Evidence of a kill for want of memory; empty when the samples hold none.
+
+    The cgroup's counter rose, or the machine had next to nothing left. That memory was high is
+    told with it, and proves nothing alone.
+    """
+    memory = case.memory
+    if memory is None:
+        return ()
+    total = case.facts.machine.limits.ram_bytes
+    least = memory.available_min_bytes
+    is_drained = bool(total and least is not None and least < 0.01 * total)
+    if not memory.kills and not is_drained:
+        return ()
+    return tuple(_figures(case))
+
+
+def _figures(case: Case) -> Iterator[Evidence]:
+    memory = case.memory
+    if memory is None:
+        return
+    if memory.kills:
+        said = f"rose by {memory.kills}"
+        yield Evidence("oom_kill of the cgroup", said, _ORIGIN)
+    if memory.cgroup_peak_bytes is not None and memory.cgroup_limit_bytes is not None:
+        said = f"{_size(memory.cgroup_peak_bytes)} of {_size(memory.cgroup_limit_bytes)}"
+        yield Evidence("cgroup use, without cache", said, _ORIGIN)
+    elif memory.available_min_bytes is not None:
+        yield Evidence("least available memory", _size(memory.available_min_bytes), _ORIGIN)
+    for use in memory.workers()[:8]:
+        name = f"rank {use.rank}" if use.rank else f"pid {use.pid}"
+        said = f"{_size(use.last_bytes)} at last, peak {_size(use.peak_bytes)}"
+        yield Evidence(f"memory of {name}", said, _ORIGIN)
+
+
+def hit_limit(case: Case) -> bool:
+    """Whether the samples show that the limit of the cgroup was what ended it."""
+    memory = case.memory
+    if memory is None or not memory.kills or memory.cgroup_limit_bytes is None:
+        return False
+    return (memory.cgroup_peak_bytes or 0) >= 0.5 * memory.cgroup_limit_bytes
+
+
+def no_kill_was_counted(case: Case) -> bool:
+    """Whether a supervised run is known to have lost no process to a memory killer.
+
+    The kernel counts every process of a cgroup that any of its memory killers ends.
+    """
+    memory = case.memory
+    return memory is not None and memory.kills_after is not None and not memory.kills
+
+
+def measured_sizes(case: Case) -> list[int]:
+    """Peaks of the ranks, the largest first."""
+    memory = case.memory
+    return [use.peak_bytes for use in memory.workers()] if memory is not None else []
+
+
+def _size(value: int) -> str:
+    return f"{value / _GIB:.2f} GiB"
+
 
 _SMALLEST_SHAPE = 2**28  # processes below that are no ranks of a model
 BY_SHAPE_AND_PHASE = (
@@ -268,3 +329,22 @@ def check_refused_allocation(case: Case) -> Iterator[Finding]:
         )
         return
     yield make_finding(case, "host-allocation-refused", Status.FAIL, hits)
+
+
+_WHY = (
+    "Only the worker was killed, and its parent lived on to say so: batch systems, container "
+    "runtimes and people end the program or the job, memory killers pick one process. The log "
+    "holds no word of the kernel: `dmesg` or the cgroup's memory.events would prove it."
+)
+
+
+def check_killed_worker(case: Case) -> Iterator[Finding]:
+    """A data loader's worker died of SIGKILL, where nothing else says why."""
+    hits = [hit for hit in case.log.all("dl-killed") if hit.groups["s"].strip() == "Killed"]
+    if not hits or case.signal != SIGKILL or no_kill_was_counted(case):
+        return
+    if case.log.has(*KERNEL, *LIMIT, *LIMIT_STATES, *STATED, *RIVALS):
+        return
+    is_running = case.phase is Phase.TRAIN or case.log.has("life-signs")
+    outcome = "host-oom-growth.workers" if is_running else "host-memory-exhausted"
+    yield make_finding(case, outcome, Status.FAIL, hits[:1], detail=_WHY)

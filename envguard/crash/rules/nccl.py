@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envguard.crash.findings import make_finding
 from envguard.crash.phases import Phase
-from envguard.crash.rules.model import make_finding
 from envguard.facts.findings import Finding, Status
 
 if TYPE_CHECKING:

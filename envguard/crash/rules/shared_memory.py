@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from envguard.crash.exits import SIGBUS
+from envguard.crash.findings import make_finding
 from envguard.crash.phases import Phase
-from envguard.crash.rules.model import make_finding
 from envguard.facts.findings import Evidence, Finding, Status
 
 if TYPE_CHECKING:

@@ -1,0 +1,181 @@
+"""What rules share: findings from the rows of causes, with the lines of the log as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from envguard.crash.case import worked_after
+from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.matrix.causes import Hypothesis, Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from envguard.crash.case import Case
+    from envguard.crash.log import Hit
+    from envguard.facts.findings import Source
+    from envguard.matrix.causes import ShownBy
+
+
+_SHOWN_HITS = 6
+
+
+def check_shown(case: Case) -> Iterator[Finding]:
+    """The findings of all causes that words of the log establish by themselves."""
+    for cause in case.matrix.causes.causes:
+        for shown in cause.shown:
+            yield from _apply(shown, case)
+
+
+def _apply(shown: ShownBy, case: Case) -> Iterator[Finding]:
+    hits = case.hits(*shown.any)
+    if not hits or case.log.has(*shown.unless):
+        return
+    also = case.hits(*shown.all)
+    if shown.all and not also:
+        return
+    is_over = shown.survivable and worked_after(case, hits[-1])
+    status = Status.WARN if is_over else shown.status
+    yield make_finding(case, shown.says, status, (*hits, *also))
+
+
+def make_finding(
+    case: Case,
+    says: str | Message,
+    status: Status,
+    hits: Iterable[Hit] = (),
+    *,
+    more: tuple[Evidence, ...] = (),
+    detail: str = "",
+) -> Finding:
+    """A finding with lines of the log as evidence.
+
+    Args:
+        case: For the name of the log and the sources of its signatures.
+        says: The name of a message of the tables, or a message.
+        status: How it counts.
+        hits: The lines.
+        more: Evidence that is no line of the log.
+        detail: Joined to what the message says.
+    """
+    lines = tuple(hits)
+    groups = {k: v for hit in reversed(lines) for k, v in hit.groups.items()}
+    message = case.matrix.causes.message(says) if isinstance(says, str) else says
+    said = _fill(message.detail, groups)
+    return Finding(
+        code=message.code,
+        cause=message.cause,
+        status=status,
+        title=_fill(message.title, groups),
+        detail=f"{said} {detail}".strip(),
+        evidence=(*line_evidence(case, lines), *more),
+        remedy=Remedy(_fill(message.remedy, groups), message.command) if message.remedy else None,
+        source=_source(case, lines),
+        line=lines[0].line if lines else None,
+    )
+
+
+def version_or_none(text: str) -> Version | None:
+    """A version as a log writes it; None where it is none."""
+    try:
+        return Version(text)
+    except ValueError:  # InvalidVersion, or more digits than Python reads
+        return None
+
+
+def line_evidence(case: Case, hits: Iterable[Hit]) -> tuple[Evidence, ...]:
+    """Lines of the log as evidence, each once, in their order."""
+    by_line = {hit.order: hit for hit in hits}
+    return tuple(
+        Evidence(hit.place, hit.text, case.log.name)
+        for _, hit in sorted(by_line.items())[:_SHOWN_HITS]
+    )
+
+
+def _source(case: Case, hits: tuple[Hit, ...]) -> Source | None:
+    for hit in hits:
+        if not hit.id.startswith("phase:"):
+            return case.matrix.causes.signature(hit.id).provenance.source
+    return None
+
+
+class _Blank(dict[str, str]):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def _fill(text: str, groups: dict[str, str]) -> str:
+    return text.format_map(_Blank(groups)) if "{" in text else text
+
+
+_FIELDS = frozenset(entry.name for entry in fields(Hypothesis)) - {"id", "says"}
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A hypothesis that a rule raises, with what the rule knows.
+
+    Args:
+        hypothesis: The name of the row, or a hypothesis of which no row can know.
+        values: Values of its templates; a field's own name takes the place of that field.
+        message: What is said where no row says it; None for the row's message.
+    """
+
+    hypothesis: str | Hypothesis
+    values: Mapping[str, object] = field(default_factory=dict)
+    message: Message | None = None
+
+    def row(self, case: Case) -> Hypothesis:
+        """The hypothesis with its templates filled in."""
+        found = self.hypothesis
+        row = case.matrix.causes.hypothesis(found) if isinstance(found, str) else found
+        given = {name: value for name, value in self.values.items() if name in _FIELDS}
+        texts = {
+            name: getattr(row, name).format_map(self.values)
+            for name in ("speaks", "against", "experiment")
+            if "{" in getattr(row, name)
+        }
+        return replace(row, **{**texts, **given})
+
+    def said(self, case: Case) -> Message:
+        """The message of its cause."""
+        return self.message or case.matrix.causes.message(self.row(case).says)
+
+
+def suspect(hypothesis: str, **values: object) -> Suspect:
+    """The hypothesis of a row of the tables.
+
+    Args:
+        hypothesis: The row's name.
+        values: Values of its templates, or whole fields.
+    """
+    return Suspect(hypothesis, values)
+
+
+def _what_decides(cause: str, case: Case) -> str:
+    row = case.matrix.causes.cause(cause)
+    return f" What decides: {row.decided_by}." if row is not None and row.decided_by else ""
+
+
+def _whole(command: tuple[str, ...], case: Case) -> tuple[str, ...]:
+    """A command that goes before another, with the other: the run's own where it is known."""
+    if command[:1] == ("env",) or command[-1:] == ("--",):
+        return (*command, *(case.command or ("CMD",)))
+    return command
+
+
+def suspect_finding(case: Case, raised: Suspect) -> Finding:
+    """The finding of a hypothesis; its remedy is the experiment."""
+    row, message = raised.row(case), raised.said(case)
+    said = f"For it: {row.speaks}."
+    if row.against:
+        said += f" Against it: {row.against}."
+    said += _what_decides(message.cause, case)
+    hits = case.hits(*row.lines)
+    found = make_finding(case, message, Status.UNKNOWN, hits, detail=said)
+    remedy = Remedy(f"to find out, {row.experiment}", _whole(row.command, case))
+    return replace(found, title=f"maybe: {found.title}", detail=said, remedy=remedy)

@@ -1,3 +1,0 @@
-"""What compilers, linkers and ninja say when an extension does not build."""
-
-from __future__ import annotations

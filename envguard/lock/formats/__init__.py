@@ -1,0 +1,1 @@
+"""The forms in which a lock is written, one file each."""

@@ -1,0 +1,281 @@
+"""GPU products: names as people and tools write them, and their compute capability."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from envguard.facts.versions import ComputeCapability
+from envguard.matrix.rows import GpuModel, Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from envguard.matrix.reading import Document, Row
+
+
+_MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]")
+_COUNT = re.compile(r"^[0-9]{1,4} ?[x×*] ?")  # noqa: RUF001 - people do write the sign
+_MIG = re.compile(r"\bmig\b.*$")
+# vGPU profiles: A100-10C, A100-1-5C, RTX6000-Ada-48Q.
+_VGPU = re.compile(r"-(?:[0-9]{1,2}-)?1?[0-9]{1,2}(?:q|c|b|a|cme|me)$")
+_SIZE_WITH_SPACE = re.compile(r"\b([0-9]{1,3})[\s-]+g(?:i?b)?\b")
+_SPLIT = re.compile(r"[^a-z0-9]+")
+_SIZE = re.compile(r"[0-9]{1,3}g(?:i?b)?")
+_FORM_FACTOR = re.compile(r"sxm[0-9]?|pcie|hbm[0-9]e?|nvl[0-9]*|gddr[0-9]x?")
+_GLUED_BRAND = re.compile(
+    r"(geforce|quadro|jetson|nvidia|tesla|titan|grid|cmp|gtx|rtx|gt|mx)(?=[a-z0-9])(.+)"
+)
+_GLUED_SUFFIX = re.compile(r"([0-9]{3,4})(ti|super|d|m|mx|a)")
+_TITANS = frozenset({"rtx", "v", "x", "xp", "z", "black"})
+
+_VENDOR = frozenset({"nvidia", "corporation", "gpu", "graphics", "card", "device"})
+BRANDS = frozenset({"geforce", "quadro", "tesla", "jetson", "grid", "rtx", "gtx", "gt"})
+# Words that never change what code a product runs.
+_DECORATIONS = frozenset(
+    {
+        "ac",
+        "accelerator",
+        "active",
+        "cnx",
+        "converged",
+        "core",
+        "design",
+        "developer",
+        "devkit",
+        "dgx",
+        "dgxs",
+        "edition",
+        "embedded",
+        "engineering",
+        "fhhl",
+        "generation",
+        "hgx",
+        "industrial",
+        "kit",
+        "laptop",
+        "lc",
+        "maxq",
+        "mobile",
+        "module",
+        "notebook",
+        "nvswitch",
+        "oem",
+        "reference",
+        "server",
+        "sff",
+        "tensor",
+        "with",
+        "workstation",
+    }
+)
+# Words that are often left out although they tell products apart.
+OPTIONAL = frozenset({"ada", "blackwell", "pascal", "pro", "agx", "nx"})
+
+LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class NameParts:
+    """A GPU name taken apart.
+
+    Args:
+        core: The words that make the product, sorted.
+        brands: GeForce, Tesla, RTX ...: often added or left out.
+        decorations: Memory size, form factor and the like.
+        is_virtual: It names a vGPU profile.
+    """
+
+    core: tuple[str, ...]
+    brands: frozenset[str]
+    decorations: frozenset[str]
+    is_virtual: bool
+
+
+def parse_gpu_name(text: str) -> NameParts:
+    """Take a GPU name apart.
+
+    Args:
+        text: E.g. ``NVIDIA A100-SXM4-80GB``, ``rtx3090``, ``GRID A100-10C``.
+
+    Returns:
+        Its parts; ``core`` is empty when the text names no product.
+    """
+    lowered = _MARKS.sub(" ", text[:LONGEST].lower()).strip()
+    lowered = _MIG.sub("", _COUNT.sub("", lowered)).strip()
+    plain = _VGPU.sub("", lowered)
+    words = [w for word in _words(plain) for w in _unglue(word)]
+    if "jetson" in words:
+        words = [word for word in words if word != "super"]  # a power mode there
+    core, brands, decorations = [], set(), set()
+    for word in words:
+        if word in _VENDOR:
+            continue
+        if word in BRANDS:
+            brands.add(word)
+        elif word in _DECORATIONS or _SIZE.fullmatch(word) or _FORM_FACTOR.fullmatch(word):
+            decorations.add(re.sub("gi?b$", "g", word))
+        else:
+            core.append(word)
+    return NameParts(
+        tuple(sorted(core)), frozenset(brands), frozenset(decorations), plain != lowered
+    )
+
+
+def _words(text: str) -> list[str]:
+    joined = _SIZE_WITH_SPACE.sub(r"\1gb", text.replace("max-q", "maxq").replace("max q", "maxq"))
+    return [word for word in _SPLIT.split(joined) if word]
+
+
+def _unglue(word: str) -> list[str]:
+    """Split ``rtx3090ti`` into ``rtx``, ``3090`` and ``ti``."""
+    glued = _GLUED_BRAND.fullmatch(word)
+    if glued and (glued[1] != "titan" or glued[2] in _TITANS) and word not in BRANDS:
+        return [glued[1], *_unglue(glued[2])]
+    suffixed = _GLUED_SUFFIX.fullmatch(word)
+    return [suffixed[1], suffixed[2]] if suffixed else [word]
+
+
+_OFTEN_LEFT_OUT = frozenset({"nvidia", "geforce", "quadro", "tesla", "generation", "gpu"})
+
+
+class GpuTable:
+    """The rows of ``gpus.toml``; a name reads only those that it may mean.
+
+    Every question raises MatrixError where a row that it reads misses a field or a field has the
+    wrong form.
+
+    Args:
+        document: The decoded file.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self._by_key: dict[tuple[str, ...], list[tuple[GpuModel, NameParts]]] = {}
+
+    @cached_property
+    def models(self) -> tuple[GpuModel, ...]:
+        """All products in the table's order."""
+        return tuple(_read_model(row) for row in self.document.rows("gpu"))
+
+    @cached_property
+    def chips(self) -> Mapping[str, ComputeCapability]:
+        """The capability of each chip."""
+        return {
+            row.text("chip"): row.value("capability", ComputeCapability.parse)
+            for row in self.document.rows("chip")
+        }
+
+    def find(self, name: str) -> tuple[GpuModel, ...]:
+        """The products that a name may mean.
+
+        Vendor, brand, memory size, form factor, MIG instance and vGPU profile may be there or
+        not. A word that makes another product (Ti, SUPER, Ada) is never passed over, but one
+        that people leave out (Ada, PRO) is considered.
+
+        Args:
+            name: As a person or a tool writes it.
+
+        Returns:
+            All products that fit, in the table's order; several capabilities among them mean
+            that the name is ambiguous. Empty for a name that is not known.
+        """
+        wanted = parse_gpu_name(name)
+        if not wanted.core:
+            return ()
+        alike = self._alike(wanted.core)
+        fitting = [pair for pair in alike if _has_brands(wanted, *pair)]
+        exact = [pair for pair in fitting if pair[1].core == wanted.core]
+        same_brands = [pair for pair in exact if pair[1].brands == wanted.brands]
+        if same_brands:
+            found = same_brands
+        elif wanted.is_virtual:
+            found = exact or self._find_profile(wanted)
+        else:
+            found = [pair for pair in fitting if _may_mean(wanted, pair[1])]
+        if "quadro" in wanted.brands:
+            found = [pair for pair in found if "quadro" in pair[1].brands] or found
+        closest = [pair for pair in found if pair[1].decorations >= wanted.decorations]
+        return tuple(model for model, _ in closest or found)
+
+    def suggest(self, name: str) -> tuple[str, ...]:
+        """Names of products that look like an unknown one, the most similar first; up to three."""
+        from difflib import get_close_matches  # only for a mistyped name
+
+        spellings: dict[str, str] = {}
+        for model in self.models:
+            spellings.setdefault(_spelling(model.name), model.name)
+        close = get_close_matches(_spelling(name[:LONGEST]), spellings, 3, 0.6)
+        return tuple(spellings[text] for text in close)
+
+    def _alike(self, core: tuple[str, ...]) -> list[tuple[GpuModel, NameParts]]:
+        """The products that differ from this one in optional words only.
+
+        The words of a product are parts of its name, so rows without them need no parsing.
+        """
+        key = _key(core)
+        if key not in self._by_key:
+            rows = ((row, row.text("name").lower()) for row in self.document.rows("gpu"))
+            alike = (row for row, name in rows if all(word in name for word in key))
+            pairs = ((row, row.value("name", parse_gpu_name)) for row in alike)
+            self._by_key[key] = [
+                (_read_model(row), parts) for row, parts in pairs if _key(parts.core) == key
+            ]
+        return self._by_key[key]
+
+    def _find_profile(self, wanted: NameParts) -> list[tuple[GpuModel, NameParts]]:
+        """Find a vGPU profile, which marks the board by letters: V100DX, A100D, H100XM."""
+        for letters in (1, 2):
+            core = tuple(sorted(_shorten(word, letters) for word in wanted.core))
+            found = [pair for pair in self._alike(core) if pair[1].core == core]
+            if found:
+                return found
+        return []
+
+
+def _key(core: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for word in core if word not in OPTIONAL)
+
+
+def _shorten(word: str, letters: int) -> str:
+    stem, tail = word[:-letters], word[-letters:]
+    return stem if stem[-1:].isdigit() and tail.isalpha() else word
+
+
+def _spelling(name: str) -> str:
+    """The name without the words that are often left out."""
+    words = name.lower().replace("-", " ").split()
+    return " ".join(word for word in words if word not in _OFTEN_LEFT_OUT)
+
+
+def _has_brands(wanted: NameParts, model: GpuModel, parts: NameParts) -> bool:
+    """Whether a product agrees with the brands in a name; brands are often left out."""
+    for brand in wanted.brands - parts.brands:
+        allowed = {
+            "geforce": model.segment is Segment.CONSUMER,
+            "tesla": model.segment is Segment.DATACENTER,
+            "quadro": model.segment is Segment.WORKSTATION,
+            "jetson": model.segment is Segment.JETSON,
+            "grid": model.segment in {Segment.DATACENTER, Segment.WORKSTATION},
+        }
+        if not allowed.get(brand, False):
+            return False
+    return True
+
+
+def _may_mean(wanted: NameParts, parts: NameParts) -> bool:
+    left_out = OPTIONAL - set(wanted.core)
+    return tuple(word for word in parts.core if word not in left_out) == wanted.core
+
+
+def _read_model(row: Row) -> GpuModel:
+    return GpuModel(
+        row.text("name"),
+        row.value("capability", ComputeCapability.parse),
+        row.value("segment", Segment),
+        row.text("chip") if row.has("chip") else "",
+        row.values("also", ComputeCapability.parse) if row.has("also") else (),
+        row.provenance(),
+    )

@@ -1,0 +1,95 @@
+"""Queries about machines and containers: kernel modules, device lists, defaults, rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+
+from envguard.facts.machine import KernelModule
+from envguard.facts.versions import ComputeCapability
+from envguard.matrix.rows import Provenance
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+    from envguard.facts.findings import Source
+    from envguard.matrix.reading import Document
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleLimit:
+    """GPUs that a flavour of the kernel module does not drive.
+
+    Args:
+        flavour: The flavour.
+        first: Lowest compute capability, inclusive; None for no lower bound.
+        last: Highest compute capability, inclusive; None for no upper bound.
+        product: Only products whose name holds this word; empty for all.
+    """
+
+    flavour: KernelModule
+    provenance: Provenance
+    first: ComputeCapability | None = None
+    last: ComputeCapability | None = None
+    product: str = ""
+
+    def covers(self, capability: ComputeCapability, name: str) -> bool:
+        """Whether a GPU is one of those."""
+        is_above = self.first is None or self.first <= capability
+        is_below = self.last is None or capability <= self.last
+        return is_above and is_below and self.product.lower() in name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class UuidList:
+    """A package that cannot read UUIDs in ``CUDA_VISIBLE_DEVICES``.
+
+    Args:
+        package: Its normalised name.
+        versions: Which releases; empty for all.
+        effect: What happens, as the second half of a sentence.
+    """
+
+    package: str
+    versions: SpecifierSet
+    effect: str
+    provenance: Provenance
+
+    def concerns(self, version: Version) -> bool:
+        """Whether a release is one of those; a local label does not matter."""
+        return self.versions.contains(version.public, prereleases=True)
+
+
+class MachineTable:
+    """The rows of ``machines.toml``.
+
+    Args:
+        document: The decoded file.
+
+    Raises:
+        MatrixError: A row misses a field or a field has the wrong form.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.module_limits = tuple(row.build(ModuleLimit) for row in document.rows("kernel_module"))
+        self.uuid_lists = tuple(row.build(UuidList) for row in document.rows("uuid_list"))
+        self._sizes = {row.text("name"): row.integer("bytes") for row in document.rows("size")}
+        self._rules = {row.text("name"): row.provenance() for row in document.rows("rule")}
+
+    def limit_of(
+        self, flavour: KernelModule, capability: ComputeCapability, name: str
+    ) -> ModuleLimit | None:
+        """Why a flavour of the kernel module does not drive a GPU; None when it does."""
+        rows = (row for row in self.module_limits if row.flavour is flavour)
+        return next((row for row in rows if row.covers(capability, name)), None)
+
+    def size(self, name: str) -> int:
+        """A default size in bytes, e.g. ``docker-shm``."""
+        return self._sizes[name]
+
+    def source(self, rule: str) -> Source:
+        """Where a rule can be read, e.g. ``wsl-driver``."""
+        return self._rules[rule].source

@@ -1,0 +1,349 @@
+"""Memory formulas: a small arithmetic language, formulas by id, typical shapes."""
+
+from __future__ import annotations
+
+import ast
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from envguard.errors import MatrixError
+from envguard.matrix.rows import Provenance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from envguard.matrix.reading import Document, Row
+
+
+_LENGTH_LIMIT = 400
+_NODE_LIMIT = 120
+
+
+def _power_of_two(value: float) -> float:
+    """The smallest power of two that is not below a value; 0 for nothing."""
+    return 0.0 if value <= 0 else float(2 ** math.ceil(math.log2(value)))
+
+
+_FUNCTIONS: Mapping[str, Callable[..., float]] = {
+    "min": min,
+    "max": max,
+    "ceil": math.ceil,
+    "pow2": _power_of_two,
+}
+
+
+_OF_ONE = frozenset({"ceil", "pow2"})
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A checked expression.
+
+    Args:
+        text: As written.
+        names: The symbols that it needs.
+        tree: Its syntax tree; only the node kinds that :func:`_value` knows are in it.
+    """
+
+    text: str
+    names: frozenset[str]
+    tree: ast.expr
+
+    @classmethod
+    def parse(cls, text: str) -> Expression:
+        """Read an expression.
+
+        Raises:
+            ValueError: It is no expression, too long, or uses something else than arithmetic.
+        """
+        if len(text) > _LENGTH_LIMIT:
+            raise ValueError(f"an expression of {len(text)} characters is too long")
+        try:
+            tree = ast.parse(text, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as err:
+            raise ValueError(f"{text!r} is not an expression") from err
+        if sum(1 for _ in ast.walk(tree)) > _NODE_LIMIT:
+            raise ValueError(f"{text!r} has too many parts")
+        names: set[str] = set()
+        _check(tree, text, names)
+        return cls(text, frozenset(names), tree)
+
+    def evaluate(self, symbols: Mapping[str, float]) -> float:
+        """The value with these symbols.
+
+        Raises:
+            MatrixError: A symbol is missing, a division by zero, or the value is not finite.
+        """
+        try:
+            value = _value(self.tree, symbols)
+        except KeyError as err:
+            raise MatrixError(f"formula {self.text!r} needs {err.args[0]}, not given") from err
+        except (ZeroDivisionError, OverflowError) as err:
+            raise MatrixError(f"formula {self.text!r} has no value: {err}") from err
+        if not math.isfinite(value):
+            raise MatrixError(f"formula {self.text!r} is not finite")
+        return value
+
+
+def _check(node: ast.expr, text: str, names: set[str]) -> None:
+    """Refuse every node kind that :func:`_value` does not know, and collect the names."""
+    match node:
+        case ast.Constant(value=bool()):
+            raise ValueError(f"{text!r}: {ast.unparse(node)} is not a number")
+        case ast.Constant(value=int() | float()):
+            return
+        case ast.Name(id=name):
+            names.add(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            _check(operand, text, names)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult(), right=right):
+            _check(left, text, names)
+            _check(right, text, names)
+        case ast.BinOp(left=left, op=ast.Div() | ast.FloorDiv(), right=right):
+            _check(left, text, names)
+            _check(right, text, names)
+        case ast.Call(func=ast.Name(id=name), args=[_, *_] as items, keywords=[]):
+            if name not in _FUNCTIONS:
+                raise ValueError(f"{text!r}: {name} is none of {', '.join(sorted(_FUNCTIONS))}")
+            if name in _OF_ONE and len(items) != 1:
+                raise ValueError(f"{text!r}: {name} takes one value, not {len(items)}")
+            if name not in _OF_ONE and len(items) < 2:
+                raise ValueError(f"{text!r}: {name} takes two values or more")
+            for item in items:
+                _check(item, text, names)
+        case _:
+            raise ValueError(f"{text!r}: {ast.unparse(node)} is not arithmetic")
+
+
+def _value(node: ast.expr, symbols: Mapping[str, float]) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return float(number)
+        case ast.Name(id=name):
+            return symbols[name]
+        case ast.UnaryOp(operand=operand):
+            return -_value(operand, symbols)
+        case ast.BinOp(left=left, op=operator, right=right):
+            return _combine(operator, _value(left, symbols), _value(right, symbols))
+        case ast.Call(func=ast.Name(id=name), args=items):
+            return float(_FUNCTIONS[name](*(_value(item, symbols) for item in items)))
+        case _:  # _check lets nothing else through
+            raise ValueError(f"{ast.unparse(node)} is not arithmetic")
+
+
+def _combine(operator: ast.operator, left: float, right: float) -> float:
+    match operator:
+        case ast.Add():
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult():
+            return left * right
+        case ast.Div():
+            return left / right
+        case _:
+            return left // right
+
+
+class Origin(Enum):
+    """How a formula came to be known."""
+
+    MEASURED = "measured"
+    CODE = "code"
+    DOC = "doc"
+    ISSUE = "issue"
+    DERIVED = "derived"
+    PAPER = "paper"
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Bytes with their uncertainty: never below ``low``, never above ``high``."""
+
+    low: float
+    likely: float
+    high: float
+
+    @classmethod
+    def of(cls, value: float) -> Amount:
+        """A value that is certain."""
+        return cls(value, value, value)
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.low + other.low, self.likely + other.likely, self.high + other.high)
+
+    def times(self, factor: float) -> Amount:
+        """Every end multiplied by the same factor."""
+        return Amount(self.low * factor, self.likely * factor, self.high * factor)
+
+    def widened(self, below: float, above: float) -> Amount:
+        """The same likely value with ends moved apart by these factors."""
+        return Amount(self.low * below, self.likely, self.high * above)
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """One formula.
+
+    Args:
+        id: Its name in every answer.
+        group: What it is about: ``host_save``, ``activation``, ``plan`` ...
+        expr: Its likely value.
+        low: Where the evidence is a range, its lower end; None is ``expr``.
+        high: Likewise the upper end.
+        rounded: Its value where page-locked blocks are rounded up; None where they are not.
+        moment: When it is alive within a phase: ``all``, ``backward``, ``update``, ``init``.
+        part_of: The total that it is a part of, or empty.
+        unit: ``bytes`` or ``elements``.
+        what: One line for a person.
+        measured: What was measured about it, possibly empty.
+        evidence: How it came to be known.
+        provenance: Its sources; not firm where the certainty is low.
+    """
+
+    id: str
+    group: str
+    expr: Expression
+    low: Expression | None
+    high: Expression | None
+    rounded: Expression | None
+    moment: str
+    part_of: str
+    unit: str
+    what: str
+    measured: str
+    evidence: Origin
+    provenance: Provenance
+
+    def evaluate(self, symbols: Mapping[str, float], *, is_pinned: bool = False) -> Amount:
+        """Its value with these symbols.
+
+        Args:
+            symbols: Values by name.
+            is_pinned: Page-locked blocks are rounded up, where the formula says how.
+        """
+        plain = self.expr.evaluate(symbols)
+        likely = plain
+        if self.rounded is not None and is_pinned:
+            likely = self.rounded.evaluate(symbols)
+        low = self.low.evaluate(symbols) if self.low is not None else min(plain, likely)
+        high = self.high.evaluate(symbols) if self.high is not None else likely
+        return Amount(min(low, likely), likely, max(high, likely))
+
+
+@dataclass(frozen=True, slots=True)
+class WrongEstimator:
+    """A tool or rule whose figure is known to mislead."""
+
+    tool: str
+    claim: str
+    reality: str
+    why: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class TypicalShape:
+    """The shape of a public model, to stand in for one of which only the size is known.
+
+    Layers of an encoder and a decoder are counted together.
+    """
+
+    name: str
+    params: int
+    hidden: int
+    ffn: int
+    layers: int
+    heads: int
+    kv_heads: int
+    vocab: int
+    is_gated: bool = True
+    is_encoder_decoder: bool = False
+
+
+class MemoryTable:
+    """The rows of ``memory.toml``.
+
+    Args:
+        document: The decoded file.
+
+    Raises:
+        MatrixError: A row misses a field, has the wrong form, or states something twice.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self._formulas: dict[str, Formula] = {}
+        for row in document.rows("formula"):
+            formula = _read_formula(row)
+            if formula.id in self._formulas:
+                raise row.error("id", f"{formula.id!r} is stated twice")
+            self._formulas[formula.id] = formula
+        self.wrong_estimators = tuple(_read_wrong(r) for r in document.rows("wrong_estimator"))
+        self.typical = tuple(_read_typical(row) for row in document.rows("typical"))
+        if not self.typical:
+            raise MatrixError(f"{document.name}: typical: holds no shape")
+
+    @property
+    def formulas(self) -> tuple[Formula, ...]:
+        """All formulas, in file order."""
+        return tuple(self._formulas.values())
+
+    def formula(self, name: str) -> Formula:
+        """A formula by id.
+
+        Raises:
+            MatrixError: There is none of this name.
+        """
+        found = self._formulas.get(name)
+        if found is None:
+            raise MatrixError(f"{self.document.name}: formula: there is no {name!r}")
+        return found
+
+
+def _read_formula(row: Row) -> Formula:
+    unit = _optional_text(row, "unit") or "bytes"
+    if unit not in {"bytes", "elements"}:
+        raise row.error("unit", f"{unit!r} is none of bytes, elements")
+    return Formula(
+        id=row.text("id"),
+        group=row.text("group"),
+        expr=row.value("expr", Expression.parse),
+        low=row.optional("low", Expression.parse),
+        high=row.optional("high", Expression.parse),
+        rounded=row.optional("rounded", Expression.parse),
+        moment=_optional_text(row, "moment"),
+        part_of=_optional_text(row, "part_of"),
+        unit=unit,
+        what=row.text("what"),
+        measured=_optional_text(row, "measured"),
+        evidence=row.value("evidence", Origin),
+        provenance=row.provenance(),
+    )
+
+
+def _optional_text(row: Row, field: str) -> str:
+    return row.text(field) if row.has(field) else ""
+
+
+def _read_wrong(row: Row) -> WrongEstimator:
+    return WrongEstimator(
+        row.text("tool"), row.text("claim"), row.text("reality"), row.text("why"), row.provenance()
+    )
+
+
+def _read_typical(row: Row) -> TypicalShape:
+    return TypicalShape(
+        name=row.text("name"),
+        params=row.integer("params"),
+        hidden=row.integer("hidden"),
+        ffn=row.integer("ffn"),
+        layers=row.integer("layers"),
+        heads=row.integer("heads"),
+        kv_heads=row.integer("kv_heads"),
+        vocab=row.integer("vocab"),
+        is_gated=row.flag("is_gated", default=True),
+        is_encoder_decoder=row.flag("is_encoder_decoder", default=False),
+    )

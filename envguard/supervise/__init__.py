@@ -1,0 +1,1 @@
+"""``envguard run``: run a command untouched, look on, keep a record, say how it ended."""
