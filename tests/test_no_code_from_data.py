@@ -31,7 +31,7 @@ ALLOWED = {
     "torch.load": {"envguard/smoke/_stages_child.py"},  # what it has just saved
     "import_module": {
         "benchmarks/_memory_cpu_child.py",
-        "envguard/cli/app.py",
+        "envguard/cli/main.py",
         "envguard/facts/codec.py",
         "envguard/lock/__init__.py",
         "envguard/lock/resolve.py",

@@ -22,7 +22,7 @@ from envguard.matrix.loader import Matrix
 FILLS = ["a", "A", " ", "\\t", "1", ".", "-", "_", "/", "a ", "1 ", '"', "'", "(", "[", "Aa.",
          "a.b", "A1_", ", ", ": ", "=", "0x", "::", "\\u00fc", "[1] ", "a=1,", "(a) "]
 count = 0
-for mark in marks_of(Matrix.load().signals):
+for mark in marks_of(Matrix.load()):
     for literal in mark.literals:
         for fill in FILLS:
             word = literal.decode()
@@ -36,11 +36,11 @@ import io
 from envguard.crash.scan import scan_stream
 from envguard.matrix.loader import Matrix
 
-table = Matrix.load().signals
-near = [literal.encode() for row in table.signatures for literal in row.literals]
+matrix = Matrix.load()
+near = [literal.encode() for row in matrix.causes.signatures for literal in row.literals]
 line = b" ".join(near) + b"\\n"
 data = b"".join(b"%d" % n + line for n in range(150)) + b"\\x1b[" * 200_000 + b"\\r" * 300_000
-print(scan_stream(io.BytesIO(data), table, "x").lines)
+print(scan_stream(io.BytesIO(data), matrix, "x").lines)
 """
 
 
@@ -71,6 +71,6 @@ def test_rows_of_a_task_table_that_never_end_are_read(tmp_path: Path, size: int)
         "from envguard.crash.scan import scan_stream\n"
         "from envguard.matrix.loader import Matrix\n"
         f"data = b'oom-kill: ' + b'[ 1] ' + b'1 ' * {size} + b'\\n'\n"
-        "print(len(scan_stream(io.BytesIO(data), Matrix.load().signals, 'x').tasks))\n"
+        "print(len(scan_stream(io.BytesIO(data), Matrix.load(), 'x').tasks))\n"
     )
     assert run_limited(code, tmp_path) == "0"

@@ -7,7 +7,7 @@ from envguard.facts.facts import Facts
 from envguard.facts.findings import Status
 from envguard.ingest.pins import add_pins
 from envguard.ingest.stated import parse_stated, stated_facts
-from envguard.matrix.evidence import SignalsTable
+from envguard.matrix.causes import CauseTable
 from envguard.matrix.loader import Matrix
 from envguard.matrix.reading import Document
 from tests.crash.logs import report_of
@@ -67,8 +67,11 @@ def test_without_versions_it_is_a_hypothesis(text: str, cause: str) -> None:
 
 
 def test_a_bug_that_names_no_signature_of_the_table_is_refused() -> None:
-    data = dict(Matrix.load().document("signals.toml").data)
+    matrix = Matrix.load()
+    data = dict(matrix.document("causes/native.toml").data)
     first = dict(data["native_bug"][1])  # type: ignore[index]  # decoded TOML
     data["native_bug"] = [{**first, "signature": "no-such-frame"}]
+    names = [item.name for item in (matrix.folder / "causes").iterdir()]
+    others = [matrix.document(f"causes/{name}") for name in names if name != "native.toml"]
     with pytest.raises(MatrixError, match=r"native_bug\[0\]\.signature: there is no signature"):
-        SignalsTable(Document("signals.toml", data))
+        CauseTable((*others, Document("causes/native.toml", data)), matrix.order)

@@ -2,22 +2,20 @@ from __future__ import annotations
 
 import pytest
 
-from envguard.errors import MatrixError
-from envguard.matrix.evidence import Proof, SignalsTable
+from envguard.matrix.causes import Proof
 from envguard.matrix.loader import Matrix
-from envguard.matrix.reading import Document
 
-TABLE = Matrix.load().signals
+MATRIX = Matrix.load()
+TABLE, CAUSES = MATRIX.signals, MATRIX.causes
 
 
 def test_everything_that_was_gathered_is_there() -> None:
     assert len(TABLE.signals) == 14
     assert len(TABLE.launchers) == 11
-    assert len(TABLE.signatures) >= 85
+    assert len(CAUSES.signatures) >= 85
     assert len(TABLE.xids) == 33
-    assert len(TABLE.discriminators) == 13
     assert len(TABLE.phases) == 9
-    assert len({row.id for row in TABLE.signatures}) == len(TABLE.signatures)
+    assert len({row.id for row in CAUSES.signatures}) == len(CAUSES.signatures)
 
 
 # Typed by hand: signal(7), DeepSpeed's sys.exit(-9), NVIDIA's Xid catalog, driver_types.h, nccl.h.
@@ -34,7 +32,7 @@ def test_anchor_facts() -> None:
     remote = TABLE.nccl_error("remote process exited or there was a network error")
     assert remote is not None
     assert remote.code == 6
-    assert TABLE.signature("kernel-oom-constraint").proves is Proof.CERTAIN
+    assert CAUSES.signature("kernel-oom-constraint").proves is Proof.CERTAIN
 
 
 def test_cuda_errors_are_found_by_text_name_and_number() -> None:
@@ -51,13 +49,4 @@ def test_unknown_numbers_have_no_row() -> None:
     assert TABLE.xid(9999) is None
     assert TABLE.status(77) is None
     with pytest.raises(KeyError):
-        TABLE.signature("no-such-signature")
-
-
-def test_a_pattern_that_is_none_is_named_with_its_place() -> None:
-    source = Matrix.load().document("signals.toml").data
-    broken = dict(source)
-    first = dict(broken["signature"][0])  # type: ignore[index]  # decoded TOML
-    broken["signature"] = [{**first, "regex": "(unclosed"}]
-    with pytest.raises(MatrixError, match=r"signals\.toml: signature\[0\]\.regex: .*no.* pattern"):
-        SignalsTable(Document("signals.toml", broken))
+        CAUSES.signature("no-such-signature")
