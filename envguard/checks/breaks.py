@@ -9,14 +9,13 @@ from packaging.version import Version
 from envguard.checks.companions import known_versions
 from envguard.checks.installed import is_pinned_only, judged_torch, lists_everything
 from envguard.checks.remedies import install_remedy, pins_of
+from envguard.conditions import NOT_DISTRIBUTIONS, KnownValues, break_holds, subjects
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.matrix.packages import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from packaging.specifiers import SpecifierSet
 
     from envguard.checks.context import CheckOptions
     from envguard.facts.facts import Facts
@@ -39,24 +38,35 @@ _CODES = {
     Scope.INSTALL: "BRK013",
     Scope.FEATURE: "BRK014",
 }
-# What a program that uses the package cannot do without.
-_FATAL = frozenset({Scope.IMPORT, Scope.RUNTIME, Scope.NUMPY_INTEROP})
-_FACTS = frozenset({"torch_cuda", "python", "cuda_toolkit"})
 
 
 def check_breaks(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
     """Every row of the table whose conditions all hold."""
-    versions = condition_values(facts)
-    if not versions:
+    known = known_values(facts)
+    if not known.versions:
         return
-    names = {*versions, "platform"} if facts.machine.host.platform else versions.keys()
-    for row in matrix.breaks.about(names):
-        if not row.handled_by and holds(row, versions, facts):
-            yield break_finding(row, versions, facts, break_status(row, versions, facts))
+    for row in matrix.breaks.about(known.names):
+        if not row.handled_by and break_holds(row, known):
+            yield break_finding(row, known.versions, facts, break_status(row, known, facts))
 
 
-def condition_values(facts: Facts) -> dict[str, Version]:
-    """What the conditions of breaks are about, as far as known."""
+def known_values(facts: Facts) -> KnownValues:
+    """What the conditions of breaks and bugs are about, as far as facts can say."""
+    platform, environment = facts.machine.host.platform, facts.environment
+    names = [gpu.name for gpu in facts.machine.gpus or () if gpu.name]
+    listed = environment.distributions if environment and lists_everything(facts) else None
+    torch = environment.torch if environment else None
+    return KnownValues(
+        versions=_versions(facts),
+        system=platform.system.value if platform else "",
+        distributions=None if listed is None else frozenset(one.name for one in listed),
+        gpus=frozenset(word for name in names for word in name.split()) if names else None,
+        cuda=torch.cuda if torch else None,
+        toolkit=facts.machine.toolkit.nvcc,
+    )
+
+
+def _versions(facts: Facts) -> dict[str, Version]:
     versions = known_versions(facts)
     if not versions:
         return {}
@@ -69,82 +79,6 @@ def condition_values(facts: Facts) -> dict[str, Version]:
     if facts.machine.toolkit.nvcc is not None:
         versions["cuda_toolkit"] = Version(str(facts.machine.toolkit.nvcc))
     return versions
-
-
-def holds(row: Break, versions: Mapping[str, Version], facts: Facts) -> bool:
-    """Whether every condition of a break holds, as far as facts can say."""
-    platform = facts.machine.host.platform
-    if row.platform and (platform is None or platform.system.value != row.platform):
-        return False
-    if not all(_admits(bound, versions[name], name) for name, bound in row.when.items()):
-        return False
-    if row.any_of and not _subjects(row, versions):
-        return False
-    return not row.predicate or decide(row.predicate, facts)
-
-
-def contradicts(row: Break, versions: Mapping[str, Version], facts: Facts) -> bool:
-    """Whether something known rules a break out.
-
-    A version before a release counts as that release as well: what a log shows is there
-    already.
-
-    Args:
-        row: The break.
-        versions: What its conditions are about, as far as known.
-        facts: For the system.
-    """
-    platform = facts.machine.host.platform
-    if row.platform and platform is not None and platform.system.value != row.platform:
-        return True
-    return any(
-        name in versions
-        and not _admits(bound, versions[name], name)
-        and not _admits(bound, Version(versions[name].base_version), name)
-        for name, bound in row.when.items()
-    )
-
-
-def _admits(bound: SpecifierSet, version: Version, name: str) -> bool:
-    if name == "python" and len(version.release) < 3:
-        version = Version(f"{version.major}.{version.minor}.0")
-    return bound.contains(version.public, prereleases=True)
-
-
-def _subjects(row: Break, versions: Mapping[str, Version]) -> tuple[str, ...]:
-    """The distributions that a break with alternatives is about here."""
-    return tuple(
-        name
-        for name, bound in row.any_of.items()
-        if name in versions and _admits(bound, versions[name], name)
-    )
-
-
-def decide(predicate: str, facts: Facts) -> bool:
-    """Whether a named condition is known to hold; what is not known does not hold.
-
-    Args:
-        predicate: Its name in the table.
-        facts: What is known.
-    """
-    environment = facts.environment
-    toolkit = facts.machine.toolkit.nvcc
-    torch = environment.torch if environment else None
-    if predicate == "no-setuptools":
-        missing = environment is not None and environment.distribution("setuptools") is None
-        return missing and lists_everything(facts)
-    if predicate == "no-pkg-resources":
-        return (
-            environment is not None
-            and lists_everything(facts)
-            and not (
-                environment.distribution("setuptools") or environment.distribution("packaging")
-            )
-        )
-    if predicate == "toolkit-minor-differs":
-        cuda = torch.cuda if torch else None
-        return toolkit is not None and cuda is not None and toolkit != cuda
-    return False
 
 
 def break_finding(
@@ -177,11 +111,14 @@ def break_finding(
 
 def _about(row: Break, versions: Mapping[str, Version]) -> str:
     """The distribution that a break is about: the first of its conditions that is one."""
-    names = (*_subjects(row, versions), *(name for name in row.when if name not in _FACTS))
+    names = (
+        *subjects(row, versions),
+        *(name for name in row.when if name not in NOT_DISTRIBUTIONS),
+    )
     return names[0]
 
 
-def break_status(row: Break, versions: Mapping[str, Version], facts: Facts) -> Status:
+def break_status(row: Break, known: KnownValues, facts: Facts) -> Status:
     """How grave a break is.
 
     Only what keeps a program from starting, or from doing anything with the package, fails, and
@@ -194,14 +131,14 @@ def break_status(row: Break, versions: Mapping[str, Version], facts: Facts) -> S
         return Status.SKIP
     if row.scope is Scope.INSTALL and not is_pinned_only(facts):
         return Status.WARN
-    if row.beside and row.beside not in versions:
+    if row.beside and row.beside not in known.versions:
         return Status.WARN
     firm = row.provenance.is_firm
-    return Status.FAIL if row.scope in _FATAL and firm else Status.WARN
+    return Status.FAIL if row.scope.is_fatal and firm else Status.WARN
 
 
 def _title(row: Break, versions: Mapping[str, Version]) -> str:
-    names = [*_subjects(row, versions), *row.when]
+    names = [*subjects(row, versions), *row.when]
     found = ", ".join(
         f"{_spoken(name)} {versions[name]}" for name in dict.fromkeys(names) if name in versions
     )
@@ -226,7 +163,7 @@ def _detail(row: Break, versions: Mapping[str, Version]) -> str:
 
 
 def _evidence(row: Break, versions: Mapping[str, Version]) -> tuple[Evidence, ...]:
-    names = (*_subjects(row, versions), *row.when)
+    names = (*subjects(row, versions), *row.when)
     facts = {
         "torch_cuda": "torch.cuda",
         "python": "interpreter.version",

@@ -13,8 +13,9 @@ from envguard.checks.context import (
     torch_evidence,
     torch_words,
 )
-from envguard.checks.installed import admits, is_pinned_only, judged_torch, packages_of
+from envguard.checks.installed import is_pinned_only, judged_torch, packages_of
 from envguard.checks.remedies import install_remedy, pins_of
+from envguard.conditions import admits, contradicted
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.matrix.packages import AbiKind, Coverage, Scope
 
@@ -55,11 +56,7 @@ def check_requirements(facts: Facts, matrix: Matrix, options: CheckOptions) -> I
         declared, provenance = _declared(package)
         if _is_compiled(package):
             declared.pop("torch", None)  # the pairing family judges it
-        unmet = {
-            name: bound
-            for name, bound in declared.items()
-            if name in versions and not admits(bound, versions[name])
-        }
+        unmet = contradicted(declared, versions)
         if unmet and provenance is not None:
             yield _unmet(package, unmet, versions, provenance, facts)
 
@@ -155,9 +152,8 @@ def check_features(facts: Facts, matrix: Matrix, options: CheckOptions) -> Itera
         versions["torch_cuda"] = Version(str(torch.cuda))
     for package in packages_of(facts, matrix):
         for row in package.ranges:
-            for name, bound in row.needs.items():
-                if name in versions and not admits(bound, versions[name]):
-                    yield _too_old(package, row, name, bound, versions[name], facts)
+            for name, bound in contradicted(row.needs, versions).items():
+                yield _too_old(package, row, name, bound, versions[name], facts)
 
 
 def _too_old(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from envguard.checks.context import CheckOptions, origin_of, torch_evidence, torch_words
 from envguard.checks.installed import is_pinned_only, judged_torch, lists_everything, packages_of
 from envguard.checks.remedies import install_remedy, pins_of
+from envguard.conditions import bounds_hold
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
@@ -177,9 +178,8 @@ def _missing(
     if gap is None or gap.reason is not GapReason.ABSENT:
         return
     row = matrix.breaks.named(_FIRST_TO_IMPORT_WITHOUT)
-    breaks_import = row is not None and all(
-        bound.contains(package.version.public, prereleases=True) for bound in row.when.values()
-    )
+    here = {package.name: package.version}
+    breaks_import = row is not None and bounds_hold(row.when, here) is True
     # collect_env asks for nvcc on PATH only; our own probe looks where torch and DeepSpeed do.
     is_known = gap.probe == "toolkit"
     is_fatal = breaks_import and is_known and bool(facts.machine.selected_gpus)

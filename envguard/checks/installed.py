@@ -21,8 +21,6 @@ from envguard.matrix.packages import BuiltFor, PackageRange, PackageRelease, Pac
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from packaging.specifiers import SpecifierSet
-
     from envguard.facts.environment import TorchBuild
     from envguard.facts.facts import Facts
     from envguard.matrix.loader import Matrix
@@ -147,11 +145,6 @@ def lists_everything(facts: Facts) -> bool:
     return facts.gap("environment.distributions") is None and bool(
         environment.interpreter and environment.interpreter.executable
     )
-
-
-def admits(specifier: SpecifierSet, version: Version) -> bool:
-    """Whether a specifier holds a version; a local label does not matter."""
-    return specifier.contains(version.public, prereleases=True)
 
 
 def made_for(package: Package, facts: Facts) -> Made | None:

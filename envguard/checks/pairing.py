@@ -10,8 +10,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.checks.context import CheckOptions, runtime_library, torch_evidence, torch_words
-from envguard.checks.installed import Made, Package, admits, judged_torch, made_for, packages_of
+from envguard.checks.installed import Made, Package, judged_torch, made_for, packages_of
 from envguard.checks.remedies import companion_pin, install_remedy, uninstall_command
+from envguard.conditions import admits
 from envguard.facts.environment import Accelerator, TorchBuild
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.versions import CudaVersion

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envguard.checks.breaks import known_values
+from envguard.conditions import bug_holds
 from envguard.crash.case import last_trouble, own_exceptions, went_on, worked_after
 from envguard.crash.exits import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTERM
 from envguard.crash.findings import Suspect, suspect, suspect_finding
@@ -11,7 +13,7 @@ from envguard.crash.phases import Phase
 from envguard.crash.rules import shared_memory as shm
 from envguard.crash.rules.gpu_code import is_served
 from envguard.crash.rules.host_memory import no_kill_was_counted
-from envguard.crash.rules.native import bug_finding, crash_library, fits, shown_by
+from envguard.crash.rules.native import bug_finding, crash_library, shown_by
 from envguard.crash.rules.packages import suspect_breaks
 from envguard.facts.findings import Finding, Status
 
@@ -246,7 +248,7 @@ def suspect_bugs(case: Case) -> Iterator[Finding]:
     """Known bugs whose crash this is, where GPU or versions are not known."""
     for bug in case.matrix.causes.native_bugs:
         hits = shown_by(bug, case)
-        if hits is not None and fits(bug, case) is None:
+        if hits is not None and bug_holds(bug, known_values(case.facts)) is None:
             yield bug_finding(bug, case, hits, Status.UNKNOWN)
 
 

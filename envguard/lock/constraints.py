@@ -11,6 +11,14 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from envguard.conditions import (
+    ABSENCES,
+    NOT_DISTRIBUTIONS,
+    KnownValues,
+    admits,
+    break_holds,
+    contradicted,
+)
 from envguard.facts.versions import ComputeCapability, CudaVersion
 from envguard.lock.companions import torch_family
 from envguard.matrix.packages import Coverage, Mismatch, Scope
@@ -199,10 +207,15 @@ class Situation:
             found["torch_cuda"] = Version(str(self.cuda))
         return found
 
-    @property
-    def words(self) -> str:
-        """The build, for a sentence."""
-        return f"torch {self.torch} for {f'CUDA {self.cuda}' if self.cuda else 'the CPU'}"
+    def known(self, resolved: Mapping[str, Version] | None = None) -> KnownValues:
+        """What conditions are compared with.
+
+        Args:
+            resolved: Every package that is installed; None for not known yet.
+        """
+        versions = {**(resolved or {}), **self.versions}
+        names = None if resolved is None else frozenset(versions)
+        return KnownValues(versions, self.system, names, cuda=self.cuda)
 
 
 def situation_of(build: TorchBuildRow, request: LockRequest) -> Situation:
@@ -223,16 +236,9 @@ def situation_of(build: TorchBuildRow, request: LockRequest) -> Situation:
     )
 
 
-def admits(bound: SpecifierSet, version: Version) -> bool:
-    """Whether a specifier holds a version; a local label does not matter."""
-    return bound.contains(version.public, prereleases=True)
-
-
-# What a program cannot start without, and what it can do without until it needs it.
-_FATAL = frozenset({Scope.IMPORT, Scope.RUNTIME, Scope.NUMPY_INTEROP})
+# What a program can do without until it needs it.
 _WANTED = frozenset({Scope.OP_BUILD, Scope.EXTENSION_BUILD, Scope.CHECKPOINT_LOAD})
 _HARMFUL = frozenset({Mismatch.IMPORT, Mismatch.ABORT, Mismatch.NO_KERNELS})
-_SETTLED = frozenset({"torch", "torch_cuda", "python", "cuda_toolkit"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,12 +262,12 @@ class Avoid:
 
 def is_grave(row: Break) -> bool:
     """Whether a known break is worth a bound: it bites whoever uses the packages."""
-    return not row.feature and row.scope in _FATAL | _WANTED
+    return not row.feature and (row.scope.is_fatal or row.scope in _WANTED)
 
 
 def is_needed(row: Break) -> bool:
     """Whether nothing works while a known break holds."""
-    return row.scope in _FATAL and row.provenance.is_firm and not row.beside
+    return row.scope.is_fatal and row.provenance.is_firm and not row.beside
 
 
 def avoided_by_breaks(
@@ -274,9 +280,9 @@ def avoided_by_breaks(
         names: The packages in question.
         matrix: The tables.
     """
-    settled = {*situation.versions, "platform"}
-    for row in matrix.breaks.about(settled | names):
-        package = _only_open(row, situation)
+    known = situation.known()
+    for row in matrix.breaks.about(known.names | names):
+        package = _only_open(row, known)
         if package is None or not is_grave(row) or row.any_of or row.predicate or row.handled_by:
             continue
         if row.beside and row.beside not in names:
@@ -287,15 +293,12 @@ def avoided_by_breaks(
             yield Avoid(package, (versions,), row.title, source, is_needed(row))
 
 
-def _only_open(row: Break, situation: Situation) -> str | None:
+def _only_open(row: Break, known: KnownValues) -> str | None:
     """The one package that the break is about, where all its other conditions hold."""
-    settled = situation.versions
-    rest = [name for name in row.when if name not in _SETTLED]
-    if len(rest) != 1 or row.platform not in {"", situation.system}:
+    rest = [name for name in row.when if name not in known.versions]
+    if len(rest) != 1 or break_holds(row, known) is False:
         return None
-    conditions = ((name, bound) for name, bound in row.when.items() if name in _SETTLED)
-    holds = all(n in settled and admits(bound, settled[n]) for n, bound in conditions)
-    return rest[0] if holds else None
+    return rest[0]
 
 
 def avoided_by_table(package: str, situation: Situation, matrix: Matrix) -> Iterator[Avoid]:
@@ -325,11 +328,10 @@ def _against_range(
 ) -> Iterator[tuple[str, bool]]:
     """What speaks against a range of releases, and whether nothing works because of it."""
     which = f"{package} {row.versions}".strip()
-    for name, bound in row.needs.items():
-        found = situation.versions.get(name)
-        if found is not None and row.scope in _FATAL and not admits(bound, found):
-            spoken = "torch for CUDA " if name == "torch_cuda" else f"{name} "
-            yield f"{which} needs {spoken}{bound}, for {row.feature}", True
+    unmet = contradicted(row.needs, situation.versions) if row.scope.is_fatal else {}
+    for name, bound in unmet.items():
+        spoken = "torch for CUDA " if name == "torch_cuda" else f"{name} "
+        yield f"{which} needs {spoken}{bound}, for {row.feature}", True
     if row.mismatch in _HARMFUL and row.torch and not admits(row.torch, situation.torch):
         yield f"{which} is compiled for torch {row.torch}", True
     if situation.cuda is None:
@@ -565,8 +567,7 @@ def _bound(name: str, text: str, avoid: Avoid) -> MatrixBound:
     return MatrixBound(Requirement(f"{name}{text}"), avoid.reason, avoid.source, avoid.is_needed)
 
 
-_NOT_PACKAGES = frozenset({"torch", "torch_cuda", "python", "cuda_toolkit"})
-_ABSENCES = {"no-setuptools": ("setuptools",), "no-pkg-resources": ("setuptools", "packaging")}
+_NOT_PACKAGES = NOT_DISTRIBUTIONS | {"torch"}
 
 
 def find_repairs(
@@ -592,11 +593,11 @@ def find_repairs(
     fresh = bounds_for(versions.keys() - known, situation, request, matrix)
     found = [fresh] if fresh.against else []
     broken = [item for item in fresh.items if _is_broken(item, versions)]
-    facts = {**versions, **situation.versions}
+    resolved = situation.known(versions)
     found.extend(
         _cure(row, versions, request)
-        for row in matrix.breaks.about({*facts, "platform"})
-        if _is_seen_late(row) and _holds(row, facts, situation)
+        for row in matrix.breaks.about(resolved.names)
+        if _is_seen_late(row) and row.beside in {"", *resolved.names} and break_holds(row, resolved)
     )
     return Bounds(
         (*broken, *(item for one in found for item in one.items)),
@@ -613,15 +614,7 @@ def _is_seen_late(row: Break) -> bool:
     """Whether it takes a resolution to tell: several packages, or the absence of one."""
     packages = row.when.keys() - _NOT_PACKAGES
     is_joint = len(packages) > 1 and not row.predicate
-    return is_grave(row) and not row.handled_by and (is_joint or row.predicate in _ABSENCES)
-
-
-def _holds(row: Break, facts: Mapping[str, Version], situation: Situation) -> bool:
-    if row.platform not in {"", situation.system} or (row.beside and row.beside not in facts):
-        return False
-    if not all(admits(bound, facts[name]) for name, bound in row.when.items()):
-        return False
-    return not any(name in facts for name in _ABSENCES.get(row.predicate, ()))
+    return is_grave(row) and not row.handled_by and (is_joint or row.predicate in ABSENCES)
 
 
 def _cure(row: Break, versions: Mapping[str, Version], request: LockRequest) -> Bounds:

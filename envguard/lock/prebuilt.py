@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from envguard.conditions import admits
 from envguard.errors import NetworkError
 from envguard.facts.machine import OperatingSystem
-from envguard.lock.constraints import admits
 from envguard.lock.prebuilt_rows import Combination
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from envguard.conditions import admits, bounds_hold
 from envguard.lock.companions import companion_constraints, expected_companions, torch_family
 from envguard.lock.constraints import (
     Bounds,
     MatrixBound,
     Situation,
-    admits,
     bounds_for,
     situation_of,
 )
@@ -201,7 +201,7 @@ def _refused_by_headers(
     releases = [r.version for r in table.releases if admits(stated, r.version)] if table else []
     for row in matrix.breaks.about({"torch", name}):
         bound = row.any_of.get(name) if row.scope is Scope.EXTENSION_BUILD else None
-        if bound is None or not admits(row.when["torch"], situation.torch):
+        if bound is None or bounds_hold(row.when, situation.versions) is not True:
             continue
         if releases and all(admits(bound, version) for version in releases):
             return row.title

@@ -47,6 +47,11 @@ class Scope(Enum):
     FEATURE = "feature"
     COVERAGE = "coverage"
 
+    @property
+    def is_fatal(self) -> bool:
+        """Whether a program that uses the package cannot do without what it bites."""
+        return self in {Scope.IMPORT, Scope.RUNTIME, Scope.NUMPY_INTEROP}
+
 
 class AbiKind(Enum):
     """How compiled code is tied to libtorch."""

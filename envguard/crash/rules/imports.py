@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from envguard.checks.installed import judged_torch
 from envguard.checks.remedies import released_for
+from envguard.conditions import admits
 from envguard.crash.findings import make_finding, version_or_none
 from envguard.crash.rules.driver import is_board
 from envguard.facts.environment import Accelerator
@@ -120,7 +121,7 @@ def _is_pair_of_two_indexes(case: Case) -> bool:
         return False
     row = table.release(vision.version) if table is not None else None
     bound = row.requires.get("torch") if row is not None else None
-    is_pair = bound is not None and bound.contains(torch.version.public, prereleases=True)
+    is_pair = bound is not None and admits(bound, torch.version)
     return bool(bound) and is_pair and torch.version.local != vision.version.local
 
 

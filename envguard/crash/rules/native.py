@@ -6,7 +6,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envguard.checks.breaks import condition_values
+from envguard.checks.breaks import known_values
+from envguard.conditions import bug_holds
 from envguard.crash.exits import SIGABRT, SIGBUS, SIGILL, SIGSEGV
 from envguard.crash.findings import line_evidence, make_finding
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
@@ -148,7 +149,7 @@ def check_known_bugs(case: Case) -> Iterator[Finding]:
     """Every row whose signal, words, GPU and versions all are those of the crash."""
     for bug in case.matrix.causes.native_bugs:
         hits = shown_by(bug, case)
-        if hits is not None and fits(bug, case) is True:
+        if hits is not None and bug_holds(bug, known_values(case.facts)):
             yield bug_finding(bug, case, hits, Status.FAIL)
 
 
@@ -163,29 +164,13 @@ def shown_by(bug: NativeBug, case: Case) -> tuple[Hit, ...] | None:
     return (*hits, death) if death is not None else hits
 
 
-def fits(bug: NativeBug, case: Case) -> bool | None:
-    """Whether GPU and versions are those of a bug; None when something is not known."""
-    versions = condition_values(case.facts)
-    known = [
-        bound.contains(versions[name].public, prereleases=True) if name in versions else None
-        for name, bound in bug.when.items()
-    ]
-    if bug.gpus:
-        names = [gpu.name for gpu in case.facts.machine.gpus or () if gpu.name]
-        words = {word for name in names for word in name.split()}
-        known.append(bool(words & set(bug.gpus)) if names else None)
-    if False in known:
-        return False
-    return None if None in known else True
-
-
 def bug_finding(bug: NativeBug, case: Case, hits: tuple[Hit, ...], status: Status) -> Finding:
     """The finding of a row, with its own words."""
     is_of_vendor = bug.cause == "vendor-lib-bug"
     message = case.matrix.causes.message(
         "vendor-lib-bug.vendor" if is_of_vendor else "torch-release-bug"
     )
-    versions = condition_values(case.facts)
+    versions = known_values(case.facts).versions
     stated = tuple(
         Evidence(name, str(versions[name]), "the subject") for name in bug.when if name in versions
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envguard.checks.breaks import break_finding, condition_values, contradicts
+from envguard.checks.breaks import break_finding, known_values
+from envguard.conditions import break_holds
 from envguard.crash.findings import Suspect, line_evidence, make_finding
 from envguard.facts.findings import Finding, Status
 from envguard.matrix.causes import Hypothesis, Message, Proof
@@ -72,7 +73,8 @@ def suspect_breaks(case: Case) -> Iterator[Suspect]:
         if is_proved:
             continue
         found = _finding(case, row)
-        names = ", ".join(name for name in row.when if name not in condition_values(case.facts))
+        versions = known_values(case.facts).versions
+        names = ", ".join(name for name in row.when if name not in versions)
         cure = found.remedy.text if found.remedy else "take other versions"
         raised = Hypothesis(
             id=row.name,
@@ -89,18 +91,18 @@ def suspect_breaks(case: Case) -> Iterator[Suspect]:
 
 def _shown_breaks(case: Case) -> Iterator[tuple[Break, bool]]:
     """Breaks that the log shows and nothing known rules out, and whether they are proved."""
-    versions = condition_values(case.facts)
+    known = known_values(case.facts)
     for row in case.matrix.breaks.shown_in(case.log.hits.keys()):
-        if contradicts(row, versions, case.facts):
+        if break_holds(row, known, is_shown=True) is False:
             continue
         words = [case.matrix.causes.signature(name) for name in row.shows if case.log.has(name)]
         is_certain = any(word.proves is Proof.CERTAIN for word in words)
-        yield row, is_certain or next(iter(row.when), "") in versions
+        yield row, is_certain or next(iter(row.when), "") in known.versions
 
 
 def _finding(case: Case, row: Break) -> Finding:
     hits = case.hits(*row.shows, *row.frames)
-    found = break_finding(row, condition_values(case.facts), case.facts, Status.FAIL)
+    found = break_finding(row, known_values(case.facts).versions, case.facts, Status.FAIL)
     evidence = (*found.evidence, *line_evidence(case, hits))
     # What it takes, where it takes something, was used: it happened.
     return replace(found, detail=row.text, evidence=evidence, line=hits[0].line if hits else None)
