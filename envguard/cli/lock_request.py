@@ -350,14 +350,10 @@ def _own_words(
     asked: Asked,
 ) -> tuple[tuple[Requirement, ...], tuple[Requirement, ...], tuple[str, ...]]:
     """Requirements, constraints and remarks of arguments and requirements files."""
-    from envguard.lock.request import parse_words
+    from envguard.lock.request import load_requirement_files, parse_words
 
     words = parse_words(asked.words)
-    if not asked.files:
-        return words, (), ()
-    from envguard.lock.reqfile import load_requirement_files
-
-    contents = load_requirement_files(tuple(asked.files))
+    contents = load_requirement_files(asked.files)
     return (*words, *contents.requirements), contents.constraints, contents.notes
 
 

@@ -1,4 +1,4 @@
-"""Requirements files: pins, addresses, hashes, index options, nested files and constraints."""
+"""Requirements files: their lines, options and nested files, and what pins they hold."""
 
 from __future__ import annotations
 
@@ -30,8 +30,34 @@ _MAX_JOINED = 200_000
 _COMMENT = re.compile(r"(?:^|[ \t])#.*")
 _INDEX_NOTE = re.compile(r"[ \t]*# from (https?://\S+)")
 _OPTION = re.compile(r"(--?[A-Za-z][A-Za-z-]{0,40})(?:[ \t]*=[ \t]*|[ \t]+|$)?(.*)", re.DOTALL)
+_MAX_DEPTH = 20
+_MAX_FILES = 100
+_VARIABLE = re.compile(r"\$\{[A-Z0-9_]{1,80}\}")
+_FILES = {"-r": "-r", "--requirement": "-r", "-c": "-c", "--constraint": "-c"}
 _OWN_OPTION = re.compile(r"[ \t](--[a-z][a-z-]{0,40})(?:[ \t=]|$)")
 _OF_A_REQUIREMENT = frozenset({"--hash", "--config-settings", "--global-option", "--no-binary"})
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One line of a requirements file, or of a file that it includes.
+
+    Args:
+        text: A requirement, or what stands behind an option.
+        where: ``file:line``, for messages.
+        line: Number in the subject's own file; None in a nested one.
+        option: As it is written, ``-i`` or ``--pre``; empty for a requirement. ``-r`` and ``-c``
+            in every spelling, where the file that they name was not read.
+        index: Index that a following ``# from URL`` comment names.
+        is_constraint: It stands in a constraints file: it asks for nothing.
+    """
+
+    text: str
+    where: str
+    line: int | None
+    option: str = ""
+    index: str | None = None
+    is_constraint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +87,12 @@ def logical_lines(text: str, name: str) -> Iterator[tuple[int, str, str | None]]
         first = first or number
         is_comment = line.lstrip().startswith("#")
         if line.endswith("\\") and not is_comment and len(joined) < _MAX_JOINED:
-            joined += line[:-1] + " "
+            joined = _join(joined, line[:-1])
             continue
         if pending and is_comment and (note := _INDEX_NOTE.match(line)):
             yield *pending, note[1]
             pending = None
-        said = _COMMENT.sub("", joined + line).strip()
+        said = _COMMENT.sub("", _join(joined, line)).strip()
         if said:
             if pending:
                 yield *pending, None
@@ -80,6 +106,11 @@ def logical_lines(text: str, name: str) -> Iterator[tuple[int, str, str | None]]
         yield *pending, None
 
 
+def _join(text: str, line: str) -> str:
+    """As pip joins them; an option on a line of its own stays one, as uv has it."""
+    return f"{text} {line}" if text and line.startswith("--") else text + line
+
+
 def split_option(line: str) -> tuple[str, str]:
     """Option and value of a line that starts with ``-``: ``-r x``, ``-rx``, ``--index-url=x``."""
     match = _OPTION.match(line)
@@ -90,6 +121,65 @@ def split_option(line: str) -> tuple[str, str]:
         rest = line[2:].strip()
         option, value = option[:2], rest
     return option, value
+
+
+def read_statements(text: str, name: str, read: Read | None = None) -> Iterator[Statement]:
+    """What a requirements file says, with nested files and constraints in their place.
+
+    Args:
+        text: The whole file.
+        name: Of the file, for messages.
+        read: Gives nested files; None leaves them out.
+
+    Yields:
+        One line after the other. A nested file that is an address, has a variable in its name or
+        that nothing reads is left to the caller.
+
+    Raises:
+        InputError: A nested file has no name, cannot be read or includes itself, or there are too
+            many; the message names file and line.
+    """
+    yield from _Nesting(read).statements(text, (name,), is_constraint=False)
+
+
+@dataclass(slots=True)
+class _Nesting:
+    """Follows ``-r`` and ``-c``."""
+
+    read: Read | None
+    files: int = 0
+
+    def statements(
+        self, text: str, chain: tuple[str, ...], *, is_constraint: bool
+    ) -> Iterator[Statement]:
+        self.files += 1
+        for number, said, index in logical_lines(text, chain[-1]):
+            where, line = f"{chain[-1]}:{number}", number if len(chain) == 1 else None
+            if not said.startswith("-"):
+                yield Statement(said, where, line, "", index, is_constraint)
+                continue
+            option, value = split_option(said)
+            if option not in _FILES:
+                yield Statement(value, where, line, option, None, is_constraint)
+                continue
+            path, kind = value.strip("'\""), _FILES[option]
+            is_bound = is_constraint or kind == "-c"
+            if found := self._included(path, where, chain):
+                yield from self.statements(found[1], (*chain, found[0]), is_constraint=is_bound)
+            else:
+                yield Statement(path, where, line, kind, None, is_bound)
+
+    def _included(self, path: str, where: str, chain: tuple[str, ...]) -> tuple[str, str] | None:
+        if not path:
+            raise InputError(f"{where}: names no file")
+        if self.read is None or "://" in path or _VARIABLE.search(path):
+            return None
+        if len(chain) >= _MAX_DEPTH or self.files >= _MAX_FILES:
+            raise InputError(f"{where}: files are nested too deeply, or too many")
+        name, text = self.read(path, chain[-1])
+        if name in chain:
+            raise InputError(f"{where}: {path} includes itself")
+        return name, text
 
 
 def clean_address(value: str, where: str) -> str:
@@ -196,10 +286,6 @@ def exact_version(specifier: SpecifierSet) -> Version | None:
 
 
 SOURCE = "requirements"
-_MAX_DEPTH = 10
-_MAX_FILES = 100
-_VARIABLE = re.compile(r"\$\{[A-Z0-9_]{1,80}\}")
-_FILES = {"-r": "-r", "--requirement": "-r", "-c": "-c", "--constraint": "-c"}
 _INDEXES = {"-i": "index", "--index-url": "index", "--pypi-url": "index"}
 _MORE_INDEXES = frozenset({"--extra-index-url", "-f", "--find-links"})
 _PASSED_OVER = frozenset(
@@ -230,7 +316,6 @@ class _Gathering:
     constraints: dict[str, Version] = field(default_factory=dict)
     indexes: _Indexes = field(default_factory=_Indexes)
     gaps: list[Gap] = field(default_factory=list)
-    files: int = 0
 
 
 def parse_requirements(text: str, name: str, read: Read | None = None) -> Locked:
@@ -249,7 +334,8 @@ def parse_requirements(text: str, name: str, read: Read | None = None) -> Locked
             names file and line.
     """
     found = _Gathering()
-    _read_file(text, name, found, read, chain=(name,), is_constraint=False)
+    for said in read_statements(text, name, read):
+        (_take_option if said.option else _take_requirement)(said, found)
     lines = [_with_constraint(line, found.constraints) for line in found.lines]
     entries = tuple(_with_index(line.entry, found.indexes) for line in lines)
     markers = [line.marker for line in lines]
@@ -277,77 +363,29 @@ def _open_gap(line: RequirementLine) -> Gap:
     return Gap(fact, GapReason.ABSENT, SOURCE, detail)
 
 
-def _read_file(
-    text: str,
-    name: str,
-    found: _Gathering,
-    read: Read | None,
-    *,
-    chain: tuple[str, ...],
-    is_constraint: bool,
-) -> None:
-    found.files += 1
-    for number, line, note in logical_lines(text, name):
-        where = f"{name}:{number}"
-        if line.startswith("-"):
-            _read_option(line, where, found, read, chain=chain, is_constraint=is_constraint)
-            continue
-        own_line = number if len(chain) == 1 else None
-        parsed = parse_line(line, where, own_line)
-        if is_constraint:
-            if parsed.entry.version is not None:
-                found.constraints.setdefault(parsed.entry.name, parsed.entry.version)
-        else:
-            entry = replace(parsed.entry, index_url=note or parsed.entry.index_url)
-            found.lines.append(replace(parsed, entry=entry))
+def _take_requirement(said: Statement, found: _Gathering) -> None:
+    parsed = parse_line(said.text, said.where, said.line)
+    if said.is_constraint:
+        if parsed.entry.version is not None:
+            found.constraints.setdefault(parsed.entry.name, parsed.entry.version)
+        return
+    entry = replace(parsed.entry, index_url=said.index or parsed.entry.index_url)
+    found.lines.append(replace(parsed, entry=entry))
 
 
-def _read_option(
-    line: str,
-    where: str,
-    found: _Gathering,
-    read: Read | None,
-    *,
-    chain: tuple[str, ...],
-    is_constraint: bool,
-) -> None:
-    option, value = split_option(line)
+def _take_option(said: Statement, found: _Gathering) -> None:
+    option, value, where = said.option, said.text, said.where
     if option in _FILES:
-        nested = is_constraint or _FILES[option] == "-c"
-        _include(value, where, found, read, chain=chain, is_constraint=nested)
+        detail = f"{where}: {value[:200]} is not read"
+        found.gaps.append(Gap("environment.distributions", GapReason.NOT_ASKED, SOURCE, detail))
     elif option in _INDEXES:
         found.indexes.index = clean_address(value, where)
     elif option in _MORE_INDEXES:
         found.indexes.more.append(clean_address(value, where))
     elif option in {"-e", "--editable"}:
-        own_line = int(where.rpartition(":")[2]) if len(chain) == 1 else None
-        found.lines.append(parse_editable(value, where, own_line))
+        found.lines.append(parse_editable(value, where, said.line))
     elif option not in _PASSED_OVER:
         raise InputError(f"{where}: option {option[:60]} is not understood")
-
-
-def _include(
-    value: str,
-    where: str,
-    found: _Gathering,
-    read: Read | None,
-    *,
-    chain: tuple[str, ...],
-    is_constraint: bool,
-) -> None:
-    path = value.strip("'\"")
-    if not path:
-        raise InputError(f"{where}: names no file")
-    if read is None or "://" in path or _VARIABLE.search(path):
-        detail = f"{where}: {path[:200]} is not read"
-        found.gaps.append(Gap("environment.distributions", GapReason.NOT_ASKED, SOURCE, detail))
-        return
-    if len(chain) >= _MAX_DEPTH or found.files >= _MAX_FILES:
-        raise InputError(f"{where}: files are nested too deeply, or too many")
-    name, text = read(path, chain[-1])
-    if name in chain:
-        raise InputError(f"{where}: {path} includes itself")
-    _read_file(text, name, found, read, chain=(*chain, name), is_constraint=is_constraint)
 
 
 def _with_constraint(line: RequirementLine, constraints: Mapping[str, Version]) -> RequirementLine:

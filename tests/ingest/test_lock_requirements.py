@@ -31,6 +31,19 @@ def test_comments_continuations_and_hashes() -> None:
     assert listed(load(text)) == [("numpy", "2.0", 6), ("torch-x", "2.7.1", 2)]
 
 
+def test_line_numbers_are_those_of_the_first_physical_line() -> None:
+    assert list(logical_lines("a\n# x\nb \\\n c\nd\\", "r.txt")) == [
+        (1, "a", None),
+        (3, "b  c", None),
+        (5, "d", None),
+    ]
+
+
+def test_lines_are_joined_as_pip_does_and_an_option_stays_one() -> None:
+    text = "numpy==1.\\\n26.4\ntorch==2.7.1\\\n--hash=sha256:00\n"
+    assert listed(load(text)) == [("numpy", "1.26.4", 1), ("torch", "2.7.1", 3)]
+
+
 def test_fragment_of_an_address_is_no_comment() -> None:
     assert list(logical_lines("a @ https://index.example/a.whl#sha256=1", "r.txt")) == [
         (1, "a @ https://index.example/a.whl#sha256=1", None)

@@ -1,4 +1,4 @@
-"""Requirements files."""
+"""Requirements files as requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.errors import ExitCode, InputError
-from envguard.lock.reqfile import FileContents, load_requirement_files, logical_lines
+from envguard.lock.request import FileContents, load_requirement_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,10 +30,6 @@ def test_comments_blank_lines_and_continuations_are_understood(tmp_path: Path) -
         'transformers[torch]>=4.50; python_version >= "3.10"',
         "numpy",
     ]
-
-
-def test_line_numbers_are_those_of_the_first_physical_line() -> None:
-    assert list(logical_lines("a\n# x\nb \\\n c\nd\\")) == [(1, "a"), (3, "b  c"), (5, "d")]
 
 
 def test_nested_files_are_read_from_where_they_lie(tmp_path: Path) -> None:
@@ -66,6 +62,8 @@ def test_what_a_constraints_file_includes_is_a_constraint(tmp_path: Path) -> Non
         ("--pre", "option --pre is not understood"),
         ("-r", "names no file"),
         ("-r https://index.example/r.txt", "is an address, expected a file"),
+        ("-r ${REQUIREMENTS}.txt", "has a variable in its name, expected a file"),
+        ("torch==2.8.0\\\n--hash=sha256:00ff", "hashes in a request are not used"),
         ("torch=>2", "requirement 'torch=>2' cannot be read"),
     ],
 )
@@ -93,8 +91,23 @@ def test_password_of_an_index_in_a_file_is_not_repeated(tmp_path: Path) -> None:
 
 
 def test_file_that_includes_itself_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("-r requirements.txt\n")
-    with pytest.raises(InputError, match="includes itself"):
+    (tmp_path / "a.txt").write_text("\n-r requirements.txt\n")
+    with pytest.raises(InputError, match=r"a\.txt:2: requirements\.txt includes itself"):
+        load(tmp_path, "-r a.txt\n")
+
+
+def test_files_that_include_the_next_twice_are_not_read_a_million_times(tmp_path: Path) -> None:
+    for number in range(19):
+        (tmp_path / f"{number}.txt").write_text(f"-r {number + 1}.txt\n" * 2)
+    (tmp_path / "19.txt").write_text("numpy\n")
+    with pytest.raises(InputError, match="too many"):
+        load(tmp_path, "-r 0.txt\n")
+
+
+def test_links_in_a_circle_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").symlink_to(tmp_path / "b.txt")
+    (tmp_path / "b.txt").symlink_to(tmp_path / "a.txt")
+    with pytest.raises(InputError, match=r"a\.txt: cannot be read"):
         load(tmp_path, "-r a.txt\n")
 
 
