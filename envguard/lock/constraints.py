@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cmp_to_key
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -39,6 +38,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Interval:
     """Every version between two ends.
+
+    packaging's ``VersionRange`` is no substitute: its ends are private, and what lies outside of
+    ``<2`` is for it ``>=2.dev0``, which no resolver takes and no reader wants to see.
 
     Args:
         low: Lower end; None for none.
@@ -124,25 +126,18 @@ def _after(version: Version) -> Version:
 
 
 def _meet(one: Interval, other: Interval) -> Interval:
-    lower = max(one, other, key=cmp_to_key(_compare_lows))
-    upper = one if _compare_highs(one, other) <= 0 else other
+    lower, upper = max(one, other, key=_start), min(one, other, key=_end)
     return Interval(lower.low, upper.high, lower.has_low, upper.has_high)
 
 
-def _compare_lows(one: Interval, other: Interval) -> int:
-    if one.low is None or other.low is None:
-        return (one.low is not None) - (other.low is not None)
-    if one.low != other.low:
-        return 1 if one.low > other.low else -1
-    return int(other.has_low) - int(one.has_low)
+def _start(one: Interval) -> tuple[Version, bool] | tuple[()]:
+    """Where it begins, to compare with others; no end is before all."""
+    return (one.low, not one.has_low) if one.low is not None else ()
 
 
-def _compare_highs(one: Interval, other: Interval) -> int:
-    if one.high is None or other.high is None:
-        return (one.high is None) - (other.high is None)
-    if one.high != other.high:
-        return 1 if one.high > other.high else -1
-    return int(one.has_high) - int(other.has_high)
+def _end(one: Interval) -> tuple[bool, Version, bool] | tuple[bool]:
+    """Where it ends, likewise; no end is after all."""
+    return (False, one.high, one.has_high) if one.high is not None else (True,)
 
 
 def runs_of(bad: Collection[Version], known: Sequence[Version]) -> list[Interval]:
@@ -170,7 +165,7 @@ def outside(intervals: Iterable[Interval]) -> list[Interval]:
     """What lies in none of some stretches, newest first."""
     found: list[Interval] = []
     rest = Interval()
-    for one in sorted(intervals, key=cmp_to_key(_compare_lows)):
+    for one in sorted(intervals, key=_start):
         if one.low is not None:
             below = _meet(rest, Interval(high=one.low, has_high=not one.has_low))
             if not below.is_empty:
