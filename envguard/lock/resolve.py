@@ -6,16 +6,21 @@ import contextlib
 import tempfile
 import threading
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
 from envguard.errors import EnvguardError, NetworkError, ToolError
-from envguard.lock.complaints import PROJECT, UnsolvableError
+from envguard.lock.complaints import (
+    PROJECT,
+    UnsolvableError,
+    check_config_was_read,
+    explain_failure,
+)
 from envguard.lock.index import CUDA_FREE, is_same_index
 from envguard.lock.look import Look, indexes_of
+from envguard.lock.pins import parse_listing, parse_uv_pylock
 from envguard.lock.project import (
     Problem,
     Routing,
@@ -35,17 +40,11 @@ from envguard.lock.uv import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from envguard.lock.pins import Listed, Pin
 
 _MAX_PASSES = 5
-_USED_AFTERWARDS = (
-    "envguard.lock.pins",
-    "envguard.lock.plan",
-    "envguard.lock.formats.pylock",
-    "packaging.pylock",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,8 @@ class _Run:
 class _Guess:
     """The second pass, begun with the first: from uv's cache it often has the same answer.
 
+    It takes uv's whole second run off the time that people wait.
+
     Args:
         problem: What to resolve.
         routing: As in the first pass.
@@ -70,36 +71,23 @@ class _Guess:
     def __init__(self, problem: Problem, routing: Routing, run: _Run) -> None:
         folder = Path(tempfile.mkdtemp(prefix="guess-", dir=run.folder))
         self._started, self._text = Started(), ""
-        self._is_under_way = threading.Event()
         arguments = (replace(problem, is_offline=True), replace(run, folder=folder), routing)
         self._thread = threading.Thread(target=self._resolve, args=arguments)
-
-    def start(self) -> None:
-        """Begin; uv runs when this returns, whatever the caller does next."""
         self._thread.start()
-        self._is_under_way.wait()
 
     def _resolve(self, problem: Problem, run: _Run, routing: Routing) -> None:
-        begun = self._is_under_way.set
-        try:
-            with contextlib.suppress(EnvguardError):
-                self._text = _compile(
-                    problem, run, routing, "pylock.toml", meanwhile=begun, started=self._started
-                )
-        finally:
-            begun()
+        with contextlib.suppress(EnvguardError):
+            self._text = _compile(problem, run, routing, "pylock.toml", started=self._started)
 
     def text(self) -> str:
         """What uv wrote; empty where its cache does not hold everything."""
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._thread.join()
         return self._text
 
     def end(self) -> None:
         """Give it up."""
         self._started.end()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._thread.join()
 
 
 def resolve(problem: Problem, uv: Uv, *, limits: Limits | None = None) -> tuple[Pin, ...]:
@@ -137,20 +125,18 @@ def resolve(problem: Problem, uv: Uv, *, limits: Limits | None = None) -> tuple[
 
 
 def _read_files(
-    listing: tuple[Listed, ...], problem: Problem, routing: Routing, run: _Run, guess: _Guess
+    listing: tuple[Listed, ...], problem: Problem, routing: Routing, run: _Run, guess: _Guess | None
 ) -> tuple[Pin, ...]:
     """Resolve once more for addresses and hashes, which the listing does not hold.
 
     From uv's cache if that gives the same answer, so that no index is asked twice.
     """
-    from envguard.lock.pins import parse_uv_pylock  # see _import_rest
-
     indexes = {found.name: found.index_url for found in listing}
     direct = {found.name for found in listing if found.is_direct}
     listed = {(found.name, found.version) for found in listing if not found.is_direct}
     settled = [Requirement(f"{name}=={version}") for name, version in sorted(listed)]
     for text in _documents(problem, routing, run, guess, settled):
-        pins = parse_uv_pylock(text, indexes) if text else ()
+        pins = parse_uv_pylock(text, indexes)
         found = {(pin.name, pin.version) for pin in pins if pin.name not in direct}
         if listed == found and direct <= {pin.name for pin in pins}:
             return pins
@@ -158,10 +144,15 @@ def _read_files(
 
 
 def _documents(
-    problem: Problem, routing: Routing, run: _Run, guess: _Guess, settled: list[Requirement]
+    problem: Problem,
+    routing: Routing,
+    run: _Run,
+    guess: _Guess | None,
+    settled: list[Requirement],
 ) -> Iterator[str]:
     """The second pass, as cheaply as it can be had: guessed, from the cache, from the index."""
-    yield guess.text()
+    if guess is not None and (text := guess.text()):
+        yield text
     with contextlib.suppress(NetworkError, UnsolvableError):
         offline = replace(problem, is_offline=True)
         yield _compile(offline, run, routing, "pylock.toml", settled)
@@ -170,27 +161,21 @@ def _documents(
 
 def _route(
     problem: Problem, run: _Run, stack: contextlib.ExitStack
-) -> tuple[tuple[Listed, ...], Routing, _Guess]:
+) -> tuple[tuple[Listed, ...], Routing, _Guess | None]:
     routing = Routing(problem.companions)
     for _ in range(_MAX_PASSES):
-        guess = _Guess(problem, routing, run)
-        stack.callback(guess.end)
-
-        def meanwhile(guess: _Guess = guess) -> None:
-            if not problem.preferred:  # what an earlier lock held is only told to the first pass
-                guess.start()
-            _import_rest()
-
+        guess = None
+        if not problem.preferred:  # what an earlier lock held is only told to the first pass
+            guess = _Guess(problem, routing, run)
+            stack.callback(guess.end)
         try:
-            text = _list(problem, run, routing, meanwhile)
+            text = _list(problem, run, routing)
         except UnsolvableError as err:
             lacking = routed_names(problem, routing) & CUDA_FREE & (err.unknown | err.lacking)
             if not lacking:
                 raise
             routing = Routing(routing.added - lacking, routing.given_up | lacking)
             continue
-        from envguard.lock.pins import parse_listing  # see _import_rest
-
         listing = parse_listing(text)
         adjusted = _adjust(routing, listing, problem)
         if adjusted == routing:
@@ -199,18 +184,11 @@ def _route(
     raise ToolError("uv's answers about the torch family do not settle")
 
 
-def _list(problem: Problem, run: _Run, routing: Routing, meanwhile: Callable[[], None]) -> str:
+def _list(problem: Problem, run: _Run, routing: Routing) -> str:
     """The first pass, which reads the indexes; with a look at their pages beside it."""
     with Look(problem, run.uv.variables, run.limits) as look:
         try:
-            return _compile(
-                problem,
-                run,
-                routing,
-                "requirements.txt",
-                meanwhile=meanwhile,
-                started=look.started,
-            )
+            return _compile(problem, run, routing, "requirements.txt", started=look.started)
         except (NetworkError, ToolError) as err:
             raise look.explain(err) from err
 
@@ -268,12 +246,6 @@ def check_schemes(pins: Iterable[Pin]) -> None:
             )
 
 
-def _import_rest() -> None:
-    """Load what reads uv's answer and writes the lock while there is nothing else to do."""
-    for name in _USED_AFTERWARDS:
-        import_module(name)
-
-
 def _compile(
     problem: Problem,
     run: _Run,
@@ -281,7 +253,6 @@ def _compile(
     form: str,
     pinned: Iterable[Requirement] = (),
     *,
-    meanwhile: Callable[[], None] | None = None,
     started: Started | None = None,
 ) -> str:
     """Run ``uv pip compile`` once and return what it wrote."""
@@ -299,12 +270,9 @@ def _compile(
         folder=run.folder,
         limits=run.limits,
         doing=f"uv's reading of {indexes_of(problem, uv.variables)}",
-        meanwhile=meanwhile,
         started=started,
     )
     if ended.returncode != 0 or ended.talk:
-        from envguard.lock.complaints import check_config_was_read, explain_failure
-
         if ended.returncode != 0:
             raise explain_failure(ended, uv.variables)
         check_config_was_read(ended)

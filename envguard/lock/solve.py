@@ -202,7 +202,8 @@ def first_that_resolves(
         means.say(f"trying torch {build.label}")
         # For a build whose publication is established, the resolver's own reading of the page
         # is the proof; asking before would be asking twice.
-        if not build.is_verified and (reason := _absence(build, request, means)):
+        web = means.releases.web
+        if not build.is_verified and (reason := absent_from_index(build, request, web)):
             failed.append(Rejected(build, (reason,)))
             continue
         prepared = prepare_build(build, request, means.matrix, means.releases)
@@ -224,13 +225,6 @@ def first_that_resolves(
     if lacking and len(lacking) == len(failed):
         raise _no_wheel_error(lacking, failed, request, means)
     raise _nothing_resolves(failed, attempts)
-
-
-def _absence(build: TorchBuildRow, request: LockRequest, means: Means) -> str:
-    """Why the index cannot give a build; empty when it can."""
-    from envguard.lock.index import absent_from_index
-
-    return absent_from_index(build, request, means.releases.web)
 
 
 def _resolved(

@@ -24,7 +24,7 @@ from envguard.errors import InputError, ToolError
 from envguard.files import read_utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import IO
 
     from envguard.lock.request import Target
@@ -286,7 +286,6 @@ def run_uv(
     limits: Limits,
     talk_bytes: int = _TALK_BYTES,
     doing: str = "uv",
-    meanwhile: Callable[[], None] | None = None,
     started: Started | None = None,
 ) -> Ended:
     """Run uv in a folder, in a process group of its own that ends with this call.
@@ -298,7 +297,6 @@ def run_uv(
         limits: What it may take.
         talk_bytes: How much of the end of stderr is kept.
         doing: What it does, for messages.
-        meanwhile: What can be done while it runs.
         started: A handle by which another thread can end it.
 
     Raises:
@@ -315,8 +313,6 @@ def run_uv(
             process = _start(uv, arguments, folder, talk, started)
             _limit_memory(process.pid, limits.memory_bytes)
             limit.start()
-            if meanwhile is not None:
-                meanwhile()
             process.wait()
         finally:  # also when the user interrupts
             limit.cancel()
