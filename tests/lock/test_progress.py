@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminal
 
 CODE = """
 import sys, time
-from envguard.cli.progress import waiting
+from envguard.cli.out import waiting
 with waiting(is_wanted={wanted}) as say:
     say("trying torch [2.8.0]")
     time.sleep({seconds})
