@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from envguard.lock.plan import LockPlan, Locks
 
+    Render = Callable[[Locks, Style], str]
+
 # Format -> module that holds ``render_<format>``; only the one that is asked for is imported.
 FORMATS = {
     "pylock": "envguard.lock.formats.pylock",
@@ -44,7 +46,7 @@ def render_lock(locks: Locks | LockPlan, form: str, style: Style = Style.URLS) -
 
     module = importlib.import_module(FORMATS[form])
     name = f"render_{form.replace('-', '_')}"
-    render = cast("Callable[[Locks, Style], str]", getattr(module, name))
+    render = cast("Render", getattr(module, name))
     return render(locks if isinstance(locks, Locks) else Locks.of(locks), style)
 
 
