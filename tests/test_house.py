@@ -185,7 +185,7 @@ def test_the_program_searches_seldom_for_garbage_and_not_at_exit() -> None:
 def test_lock_starts_uv_without_what_is_needed_afterwards() -> None:
     loaded = loaded_by("import envguard.cli.lock, envguard.cli.lock_run, envguard.cli.lock_request")
     assert "envguard.lock.resolve" in loaded
-    late = ("existence", "ladder", "locks", "pins", "previous", "pylock", "web")
+    late = ("existence", "ladder", "locks", "previous", "pylock", "web")
     seldom = {"envguard.facts.findings", "envguard.facts.lock_record", "hashlib", "html.parser"}
     assert loaded & {*(f"envguard.lock.{name}" for name in late), *seldom} == set()
 
