@@ -225,7 +225,7 @@ _LONGEST_LEAD = 120
 @cache
 def _lead() -> re.Pattern[str]:
     return re.compile(
-        r"(?:(?:token|secret|password|passwd|credentials?|(?:api|access|secret)[ _-]?key)"
+        r"(?:(?:token|secret|password|passwd|credentials?|\bkey|(?:api|access|secret)[ _-]?key)"
         r"[\s:=\"'`,]{1,4}(?:(?:is|was|of|value)[\s:\"'`]{1,4})?|\blogin\s[^\n|;&]*)\Z",
         re.IGNORECASE,
     )

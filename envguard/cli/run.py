@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix
 
 # Everything from the first word on belongs to the command that is run.
-CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 
 
 def run(
