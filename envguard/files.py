@@ -50,6 +50,26 @@ def read_bounded(path: Path | str, limit_bytes: int, *, where: str = "") -> byte
         raise InputError(f"{named}: cannot be read: {reason_of(err)}") from err
 
 
+def read_beginning(path: Path | str, most_bytes: int) -> bytes:
+    """The beginning of a file that nobody named, but that lies in a folder that is looked through.
+
+    A pipe there would never end, and to open a device may start something: neither is opened.
+
+    Args:
+        path: What was found.
+        most_bytes: So much of it at most.
+
+    Raises:
+        OSError: It cannot be read, or is no regular file.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a text path
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    # It may have become a pipe since.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as file:
+        return file.read(most_bytes)
+
+
 def take_bounded(file: IO[bytes], limit_bytes: int, *, where: str) -> bytes:
     """Read what is left of an open file, as :func:`read_bounded` does.
 

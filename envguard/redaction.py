@@ -32,24 +32,33 @@ _SECRET_PARTS = _words(
     "token secret secrets password passwords passwd passphrase passwort pwd pw credential "
     "credentials cred creds apikey apikeys apitoken authtoken accesstoken accesskey "
     "secretkey privatekey authorization cookie cookies jwt bearer hftoken "
-    "hubtoken"
+    "hubtoken dbpass"
 )
-_ALWAYS = _words("password passwords passwd passphrase passwort pwd pw secret pass")
+_SECRET_ENDS = ("password", "passwords", "passwd", "apikey")  # PGPASSWORD is one word
+_ALWAYS = _words("password passwords passwd passphrase passwort pwd pw secret")
+# Secret only where the value looks drawn at random: `"auth": ...` of Docker, a list of `TOKENS`.
+_WEAK = _words("key keys auth tokens")
 # A key is secret where the word before it says so: `api_key`, not `sort_key`.
 _KEY_OWNERS = _words(
     "api access secret private auth account encryption signing license licence storage "
     "subscription wandb hf service session shared client master ssh deploy webhook app "
-    "comet neptune openai anthropic clearml swanlab"
+    "comet neptune openai anthropic clearml swanlab kaggle fernet"
 )
+_KEYS_OWNERS = _words("api access secret private")  # `shared_keys` are those of tensors
+_KEY_TAILS = _words("states state dim size cache padding proj name names column columns")
+_PLACE_TAILS = _words("file files path paths dir folder stdin prompt")
 # Tokens that are no secrets: those of a vocabulary, and what is counted of them.
 _VOCABULARY = _words(
     "eos bos pad unk mask sep cls image video audio vision special stop start end begin per "
     "max min num first last next new prev previous decoder boi eoi additional response "
-    "instruction n each every single extra box tool prompt reserved sos unexpected"
+    "instruction n each every single extra box tool prompt reserved sos unexpected "
+    "placeholder initializer modifier instance trigger concept class prefix suffix middle fim "
+    "eot eom eoh eoc lang language newline delimiter separator split break think assistant "
+    "system template target"
 )
 _TAILS = _words(
     "id ids type types count counts length len limit size index idx mask masks embedding "
-    "dim budget classification level file path dir"
+    "dim budget classification level embeddings accuracy loss dropout shift abstraction"
 )
 _NAME = re.compile(r"[$+-]*[\w.\[\]-]+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -57,6 +66,8 @@ _PLAIN_VALUE = re.compile(
     r"(?:true|false|none|null|yes|no|on|off|auto|bearer|basic|\*+|)\Z", re.IGNORECASE
 )
 _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?\Z")
+_MARK = re.compile(r"(?:<[^<>\s]{1,40}>|\[[A-Z_]{1,20}\])\Z")  # of a vocabulary: `<image>`, `[PAD]`
+_RANDOM = re.compile(r"(?=[A-Za-z]{0,15}[0-9])(?=[0-9]{0,15}[A-Za-z])[A-Za-z0-9]{16}")
 
 
 def is_secret_name(name: str) -> bool:
@@ -72,17 +83,35 @@ def is_secret_name(name: str) -> bool:
 def _secret_parts(name: str) -> set[str]:
     if not _NAME.fullmatch(name):
         return set()
-    words = [word.lower() for word in _PART.findall(name[-200:])]
+    words = _words_of(name)
     around = zip(["", *words], words, [*words[1:], ""], strict=False)
     return {word for before, word, after in around if _is_secret(before, word, after)}
 
 
+def _words_of(name: str) -> list[str]:
+    return [word.lower() for word in _PART.findall(name[-200:])]
+
+
 def _is_secret(before: str, word: str, after: str) -> bool:
+    if after in _PLACE_TAILS:
+        return False
     if word in {"key", "keys"}:
-        return before in _KEY_OWNERS
+        owners = _KEY_OWNERS if word == "key" else _KEYS_OWNERS
+        return before in owners and after not in _KEY_TAILS
     if word == "token":
         return before not in _VOCABULARY and after not in _TAILS
-    return word in _SECRET_PARTS or (word == "pass" and not after)
+    is_whole = word in _SECRET_PARTS or word.endswith(_SECRET_ENDS)
+    return is_whole or (word == "pass" and not after)
+
+
+def _is_weak(name: str) -> bool:
+    """Whether what a name says is secret where its value looks drawn at random."""
+    words = _words_of(name) if _NAME.fullmatch(name) else []
+    return bool(words) and words[-1] in _WEAK and "cache" not in words
+
+
+def _looks_random(value: str) -> bool:
+    return _RANDOM.search(value) is not None
 
 
 def clean_variable(name: str, value: str) -> str:
@@ -98,7 +127,9 @@ def clean_variable(name: str, value: str) -> str:
 def _hides(name: str, value: str) -> bool:
     """Whether a value is secret by its name; switches and counts are not."""
     parts = _secret_parts(name)
-    if not parts or _PLAIN_VALUE.match(value):
+    if not parts:
+        return _is_weak(name) and _looks_random(value)
+    if _PLAIN_VALUE.match(value) or (parts == {"token"} and _MARK.match(value)):
         return False
     return bool(parts & _ALWAYS) or not _NUMBER.match(value)
 
@@ -125,13 +156,79 @@ def clean_text(text: str) -> str:
         text = _bare_user().sub(r"\1***@", text)
     if any(word in lower for word in _HEADING):
         text = _header().sub(rf"\1{HIDDEN}", text)
+        text = _cookie().sub(rf"\1{HIDDEN}", text)
     if any(word in lower for word in _NAMING):
         text = _without_values(text, _assignment(), is_option=False)
         text = _without_values(text, _option(), is_option=True)
+        text = _without_values(text, _setting(), is_option=True)
+        text = _without_values(text, _pair(), is_option=True)
+        text = _parameter().sub(_without_parameter, text)
     if any(word in lower for word in _SHAPED):
         text = _known_token().sub(HIDDEN, text)
         text = _login().sub(rf"\1{HIDDEN}", text)
+    if any(word in lower for word in (*_NAMING, "login")):
+        text = _random_word().sub(_without_random, text)
+    if any(word in lower for word in _PROGRAMS):
+        text = _program_option().sub(rf"\1{HIDDEN}", text)
     return text
+
+
+# Programs that are given passwords by short options, and as words.
+_PROGRAMS = ("login", "sshpass", "mysql", "mariadb", "twine", "curl", "wget")
+
+
+@cache
+def _program_option() -> re.Pattern[str]:
+    """The password of ``docker login -p``, ``sshpass -p``, ``curl -u user:``, of ``.netrc``."""
+    between = r"(?:\s[^\n|;&]{0,100}?)?\s"
+    return re.compile(
+        rf"(\b(?:login{between}-[pk]\s{{0,9}}|twine{between}-p\s{{1,9}}"
+        rf"|sshpass\s{{1,9}}-p\s{{0,9}}|(?:mysql|mysqldump|mariadb){between}-p(?=\S)"
+        rf"|(?:curl|wget){between}(?:-u|--user|--proxy-user)[\s=]{{0,9}}[^\s:]{{0,200}}:"
+        r"|login\s{1,99}\S{1,200}\s{1,99}password\s{1,99}))(?![-*])[^\s\"']+"
+        r"|(?<=echo\s)([\"']?)[^\s\"'|]{1,999}(?=[\"']?\s{0,9}\|\s{0,9}\w{1,99}\slogin\b)"
+    )
+
+
+@cache
+def _cookie() -> re.Pattern[str]:
+    return re.compile(rf"(\b(?:set-)?cookie:\s*{re.escape(HIDDEN)})[^\n\"'\\]*", re.IGNORECASE)
+
+
+@cache
+def _parameter() -> re.Pattern[str]:
+    """A parameter of an address whose beginning is not there."""
+    return re.compile(r"(?<=[?&])([\w.-]+)=([^\s\"'`&#<>()\\]+)")
+
+
+def _without_parameter(match: re.Match[str]) -> str:
+    is_secret = _SECRET_PARAMETER.search(match[1]) and not _NUMBER.match(match[2])
+    return f"{match[1]}={HIDDEN}" if is_secret else match[0]
+
+
+@cache
+def _random_word() -> re.Pattern[str]:
+    """A word that may be drawn at random, without what stands around it."""
+    return re.compile(r"(?<![\w/+.=@:#%*-])[A-Za-z0-9_-]{20,}={0,2}(?![\w/+.@:%-])")
+
+
+def _without_random(match: re.Match[str]) -> str:
+    """Cut a random word behind one that says what it is: ``invalid token: ...``."""
+    before = match.string[max(0, match.start() - _LONGEST_LEAD) : match.start()]
+    is_secret = _looks_random(match[0]) and _lead().search(before)
+    return HIDDEN if is_secret else match[0]
+
+
+_LONGEST_LEAD = 120
+
+
+@cache
+def _lead() -> re.Pattern[str]:
+    return re.compile(
+        r"(?:(?:token|secret|password|passwd|credentials?|\bkey|(?:api|access|secret)[ _-]?key)"
+        r"[\s:=\"'`,]{1,4}(?:(?:is|was|of|value)[\s:\"'`]{1,4})?|\blogin\s[^\n|;&]*)\Z",
+        re.IGNORECASE,
+    )
 
 
 @cache
@@ -145,7 +242,7 @@ def _header() -> re.Pattern[str]:
     return re.compile(
         r"(\b(?:proxy-)?authorization\\*[\"']?\s*[:=]\s*\\*[\"']?(?:(?:bearer|basic|token|digest)\s+)?"
         r"|\bbearer\s+(?=\S{8})|\bbasic\s+(?=[A-Za-z+/]*[0-9=])(?=\S{8})"
-        r"|\b(?:set-)?cookie:\s*)[^\s\"'\\,<>]+",
+        r"|\b(?:set-)?cookie:\s*(?=\S+=))[^\s\"'\\,<>]+",
         re.IGNORECASE,
     )
 
@@ -154,7 +251,8 @@ def _without_values(text: str, heads: re.Pattern[str], *, is_option: bool) -> st
     """Cut the values behind names that are secret; a value that is kept is looked into as well."""
     kept, done = [], 0
     for head in heads.finditer(text):
-        if head.start() < done or not is_secret_name(head["name"].lstrip("-$")):
+        name = head["name"].lstrip("-$")
+        if head.start() < done or not (is_secret_name(name) or _is_weak(name)):
             continue
         opening, value = _value_at(text, head.end(), is_option=is_option)
         start = head.end() + len(opening)
@@ -184,6 +282,8 @@ def _is_kept(head: re.Match[str], opening: str, value: str, *, is_option: bool) 
     """Whether a value behind a secret name stays: a number of JSON, prose, another option."""
     if not value or not _hides(head["name"].lstrip("-$"), value):
         return True
+    if head["name"].lower() == "pass" and not head["close"]:
+        return "=" not in head["sign"]  # `PASS: test_name`
     if is_option:
         return not opening and (value.startswith("-") or value in _PROSE)
     is_json_number = bool(head["close"]) and not opening and _NUMBER.match(value) is not None
@@ -194,7 +294,7 @@ def _is_kept(head: re.Match[str], opening: str, value: str, *, is_option: bool) 
 def _assignment() -> re.Pattern[str]:
     """The beginning of ``NAME=value``, ``"name": "value"``, ``name: value``."""
     return re.compile(
-        r"(?<![\w.-])(?P<name>[A-Za-z_$-][\w.-]*)(?P<close>\\*[\"']?)"
+        r"(?<![\w.-])(?P<name>[A-Za-z_$-][\w.-]*)(?P<close>\\*[\"']?\]?)"
         r"(?P<sign>\s*(?:=(?!=)|:(?![/:=]))\s*)"
     )
 
@@ -203,6 +303,23 @@ def _assignment() -> re.Pattern[str]:
 def _option() -> re.Pattern[str]:
     """The beginning of ``--name value``, also as two words of a serialised list."""
     return re.compile(r"(?<![\w-])(?P<name>--?[A-Za-z][\w.-]*)(?P<close>\\*[\"']?),?\s+")
+
+
+@cache
+def _setting() -> re.Pattern[str]:
+    """The beginning of ``setenv NAME value`` and of its like."""
+    return re.compile(
+        r"(?<![\w-])(?:setenv|setx|ENV|set\s{1,9}-g?x|config(?:ure)?(?:\s{1,9}set)?)\s{1,9}"
+        r"(?P<name>[\w.-]+)(?P<close>)\s+(?=[^\s=])"
+    )
+
+
+@cache
+def _pair() -> re.Pattern[str]:
+    """The beginning of ``"NAME", "value"``, where the value is no name itself."""
+    return re.compile(
+        r"(?P<mark>[\"'])(?P<name>[A-Za-z_][\w.-]*)(?P<close>(?P=mark)),\s?(?=[\"'](?![a-z_.]*[\"']))"
+    )
 
 
 @cache
@@ -232,7 +349,7 @@ _PROSE = _words("is or and in to for of as with not must needs the option are wa
 @cache
 def _known_token() -> re.Pattern[str]:
     return re.compile(
-        r"(?<![\w-])(?:hf_[A-Za-z0-9]{16,}|sk-[\w-]{16,}|gsk_\w{16,}|gh[pousr]_\w{12,}"
+        r"(?<![\w-])(?:hf_[A-Za-z0-9]{16,}|sk-(?=[A-Za-z_-]*[0-9])[\w-]{16,}|gsk_\w{16,}|gh[pousr]_\w{12,}"
         r"|github_pat_\w{12,}|glpat-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{12,}"
         r"|eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?|npm_\w{16,}|pypi-[\w-]{32,}|xox[a-z]-[\w-]{8,}"
         r"|AIza[\w-]{20,}|nvapi-[\w-]{16,}|wandb_v\d+_\w{16,}|dckr_pat_[\w-]{12,}|r8_\w{24,})"
@@ -302,11 +419,15 @@ def _clean_part(part: str) -> str:
 
 
 def _clean_address(rest: str) -> str:
+    hook = _HOOK.match(rest)
+    if hook is not None:
+        return hook[0] + HIDDEN
     if len(rest) <= _LONGEST_LABEL and not any(s in rest for s in (":", "@", "?", "#", "/t/")):
         return rest
     place, hash_sign, fragment = _without_user(rest).partition("#")
     path, mark, query = place.partition("?")
-    path = _CONDA_TOKEN.sub(f"/t/{HIDDEN}", path)
+    if not _FORUM.match(path):
+        path = _CONDA_TOKEN.sub(f"/t/{HIDDEN}", path)
     if "=" in fragment:
         fragment = _clean_parameters(fragment, _FRAGMENT_PARAMETERS)
     return path + mark + _clean_parameters(query, _PLAIN_PARAMETERS) + hash_sign + fragment
@@ -316,8 +437,12 @@ _USER = re.compile(r"\A[^/\s]*@")
 # Longer than a label of a host: a token whose end was cut off.
 _LONGEST_LABEL = 63
 # Channels of private conda servers carry their token in the path; forums have topics there.
-_CONDA_TOKEN = re.compile(
-    r"(?<!discuss\.pytorch\.org)(?<!forums\.developer\.nvidia\.com)/t/(?!<)[^/]+"
+_CONDA_TOKEN = re.compile(r"/t/(?!<)[^/]+")
+_FORUM = re.compile(r"(?:[\w-]{1,40}-)?(?:discuss|discourse|forums?|community)\.")
+# Whoever has the address of a hook may write there: its path is the secret.
+_HOOK = re.compile(
+    r"(?:hooks\.slack\.com/|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/(?:file/)?bot"
+    r"|[\w-]+\.webhook\.office\.com/|open\.feishu\.cn/open-apis/bot/)(?=.)"
 )
 
 
@@ -344,14 +469,14 @@ def _clean_parameter(piece: str, plain: frozenset[str]) -> str:
     if not equals:
         return piece if len(piece) <= _LONGEST_BARE else HIDDEN
     bare = value.rstrip(")],.:;")  # of the sentence around it
-    if name.lower() in plain or not bare:
+    if name.lower() in plain or _PLAIN_VALUE.match(bare):
         return piece
     return f"{name}={HIDDEN}{value[len(bare) :]}"
 
 
 # ---------------------------------------------------------------------------- command lines
 
-_USERS = frozenset({"-u", "-U", "--user", "--proxy-user"})
+_USERS = frozenset({"-u", "-U", "--user", "--proxy-user", "--auth"})
 
 
 def clean_command(words: Sequence[str]) -> tuple[str, ...]:
@@ -360,7 +485,26 @@ def clean_command(words: Sequence[str]) -> tuple[str, ...]:
     Args:
         words: Program and arguments.
     """
-    return tuple(_clean_word(last, word) for last, word in pairwise(["", *words]))
+    cleaned = [_clean_word(last, word) for last, word in pairwise(["", *words])]
+    for place in range(1, len(words)):
+        if cleaned[place] == words[place] and _is_told_by_words(words[: place + 1]):
+            cleaned[place] = HIDDEN
+    return tuple(cleaned)
+
+
+_WORDS_BEFORE = 6
+
+
+def _is_told_by_words(words: Sequence[str]) -> bool:
+    """Whether the words before the last one say that it is secret, as those of a line would."""
+    *before, word = words[-_WORDS_BEFORE:]
+    is_program_near = any(part.rpartition("/")[2] in _PROGRAMS for part in before)
+    if not (is_program_near or _looks_random(word)) or any(char.isspace() for char in word):
+        return False
+    if _PLAIN_VALUE.match(word):
+        return False
+    line = " ".join(part for part in before if len(part) <= _LONGEST_LEAD and "\n" not in part)
+    return not clean_text(f"{line} {word}").endswith(word)
 
 
 def _clean_word(last: str, word: str) -> str:

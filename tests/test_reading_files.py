@@ -30,6 +30,7 @@ READERS = {
     "matrix show": ("matrix", "show", "torch", "--machine", "{}"),
     "lock -r": ("lock", "-r", "{}", *STATED, "--python-version", "3.12", "--offline"),
     "diagnose --from": ("diagnose", "--exit-code", "-9", "--from", "{}"),
+    "diagnose LOG": ("diagnose", "{}"),
 }
 NAMES = {"check LOCK": "requirements.txt", "plan --config": "config.yaml"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import pytest
 
 from envguard.cli.main import main
 from envguard.errors import ExitCode
-from envguard.redaction import clean_text
+from envguard.redaction import clean_command, clean_config, clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -300,7 +301,7 @@ def test_a_defect_of_our_own_shows_no_secret(trial: Trial, monkeypatch: pytest.M
     assert trial.leaks() == []
 
 
-def _fail(arguments: list[str]) -> int:
+def _fail(arguments: list[str], _begin: object) -> int:
     raise RuntimeError(f"{arguments}: {ADDRESSES['password'].format(s=SHORT)}")
 
 
@@ -397,3 +398,92 @@ def test_nothing_that_the_tables_say_is_taken_for_a_secret() -> None:
     for path in folder.rglob("*.toml"):
         for line in path.read_text(encoding="utf-8").splitlines():
             assert clean_text(line) == line
+
+
+# It looks drawn at random, as what the programs below are given.
+DRAWN = "Zq7kW2xP9vLr4tYb8nQs"
+COMMAND_LINES = (
+    "wandb login {s}",
+    "wandb login --relogin --host=https://wandb.example {s}",
+    "huggingface-cli login --token {s}",
+    "docker login -u user -p {s} registry.example",
+    "docker login registry.example -u user -p{s}",
+    "kubectl create secret generic hf --from-literal=token={s}",
+    "kubectl create secret generic hf --from-literal key={s}",
+    "aws configure set aws_secret_access_key {s}",
+    "az login --service-principal -u app -p {s} --tenant t",
+    "az storage copy -s 'https://a.blob.example/c?sv=1&sig={s}%3D'",
+    "twine upload -u __token__ -p {s} dist/x.whl",
+    "sshpass -p {s} ssh user@host",
+    "mysql -u root -p{s} -h db",
+    "curl -u user:{s} https://x.example",
+    "curl -uuser:{s} https://x.example",
+    "pip install git+https://oauth2:{s}@gitlab.example/x/y.git",
+    "conda install -c https://conda.example/t/tk-{s}/main pytorch",
+    "poetry config pypi-token.pypi {s}",
+    "env PGPASSWORD={s} KAGGLE_KEY={s} psql",
+    "python train.py --key {s}",
+    "curl https://hooks.slack.com/services/T0/B0/{s}",
+    "curl https://api.telegram.org/bot123456789:{s}/sendMessage",
+)
+LOG_LINES = (
+    *COMMAND_LINES,
+    "echo {s} | docker login -u user --password-stdin registry.example",
+    "os.environ['WANDB_API_KEY'] = '{s}'",
+    'os.environ.setdefault("HF_TOKEN", "{s}")',
+    "[('HF_TOKEN', '{s}'), ('LANG', 'C')]",
+    'wandb.login(anonymous="never", key="{s}")',
+    "setenv HF_TOKEN {s}",
+    "set -gx HF_TOKEN {s}",
+    "ENV HF_TOKEN {s}",
+    "machine api.wandb.ai login user password {s}",
+    "Cookie: a=b; session={s}",
+    '{{"auths": {{"ghcr.example": {{"auth": "{s}"}}}}}}',
+    '{{"username": "user", "key": "{s}"}}',
+    "Max retries exceeded with url: /c/x.whl?sv=1&sig={s}%3D (Caused by",
+    "SharedAccessSignature=sv=2020&sig={s}",
+    "HF_TOKENS={s}",
+    "ValueError: invalid token `{s}`",
+    "Your API key is: {s}",
+)
+
+
+@pytest.mark.parametrize("line", COMMAND_LINES)
+def test_a_command_line_is_told_without_its_secret(line: str) -> None:
+    words = shlex.split(line.format(s=DRAWN))
+    assert DRAWN not in " ".join(clean_command(words))
+
+
+@pytest.mark.parametrize("line", LOG_LINES)
+def test_a_line_of_a_log_is_told_without_its_secret(line: str) -> None:
+    for clean in (clean_text, clean_config):
+        assert DRAWN not in clean(line.format(s=DRAWN))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--tokenizer gpt2 --max_tokens 2048 --num_tokens 2B --tokens_per_second",
+        "{'loss': 1.2, 'num_tokens': 12345.0, 'mean_token_accuracy': 0.7, 'tokens': 300}",
+        "bos_token=<s> image_token=<image> --placeholder_token '<cat>' --initializer_token cat",
+        '"user_token": "<|user|>", "assistant_token": "<|assistant|>", "mask_token": "[MASK]"',
+        'RuntimeError: Missing key(s) in state_dict: "model.embed_tokens.weight"',
+        "--label_key labels --primary_key id --key_dim 64 shared_keys: lm_head.weight",
+        "--password-stdin registry.example --ssh_key_path /x --credentials_file /y.json",
+        "PASS: test_forward pass: 2/3 tests passed=3",
+        "--model risk-assessment/sk-assessment-model-key --dataset secret-dataset",
+        "GPU 00000000:01:00.0: Xid 79, UUID GPU-1a2b3c4d-1111-2222-3333-444455556666",
+        "https://download.pytorch.org/whl/cu128/torch-2.7.1%2Bcu128-cp312-cp312-linux_x86_64.whl",
+        "--hash=sha256:" + "0123456789abcdef" * 4,
+        "https://huggingface.co/x/resolve/main/config.json?download=true",
+        "https://discuss.huggingface.co/t/some-topic/1234",
+        "git+https://github.com/o/r@0123456789abcdef0123456789abcdef01234567#egg=x",
+        "docker run -p 8080:80 -u 1000:1000 nvcr.io/nvidia/pytorch:24.01-py3",
+        "wandb: Currently logged in as: alice. Use `wandb login --relogin` to force relogin",
+        "Token indices sequence length is longer than the maximum for this model (5000 > 2048)",
+    ],
+)
+def test_what_is_no_secret_stays(line: str) -> None:
+    assert clean_text(line) == line
+    words = tuple(line.split())
+    assert clean_command(words) == words

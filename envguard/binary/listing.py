@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from envguard.binary.folders import find_compiled
 from envguard.facts.gaps import Gap, GapReason
+from envguard.files import read_beginning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -88,8 +89,7 @@ def _added_folders(folder: Path) -> list[Path]:
     added = []
     for file in sorted(folder.glob("*.pth")):
         try:
-            with file.open("rb") as opened:
-                text = opened.read(_MOST_PTH).decode("utf-8", "replace")
+            text = read_beginning(file, _MOST_PTH).decode("utf-8", "replace")
         except OSError:
             continue
         lines = [line.strip() for line in text.splitlines()]

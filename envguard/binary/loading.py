@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from envguard.facts.binary import Loading
+from envguard.files import read_beginning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -239,7 +240,6 @@ def _python_files(package: str) -> Iterator[str]:
 
 def _text(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - a text path
-            return file.read(_MOST_BYTES)
+        return read_beginning(path, _MOST_BYTES)
     except OSError:
         return b""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+from envguard.files import read_beginning
+
 _MOST_RECORD = 32 * 1024 * 1024
 _TOP = re.compile(rb'^"?([A-Za-z0-9_]+)/(?:[^,\n]*/)?[^,\n/]*\.py"?,', re.M)
 
@@ -40,8 +42,7 @@ def _records(site: str) -> list[bytes]:
     found = []
     for name in sorted(names):
         try:
-            with open(f"{site}/{name}/RECORD", "rb") as file:  # noqa: PTH123 - likewise
-                found.append(file.read(_MOST_RECORD))
+            found.append(read_beginning(f"{site}/{name}/RECORD", _MOST_RECORD))
         except OSError:
             continue
     return found

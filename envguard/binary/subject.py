@@ -10,6 +10,7 @@ from pathlib import Path
 
 from envguard.binary.elf import Image
 from envguard.binary.source import FileSource, UnreadableError
+from envguard.files import read_beginning
 
 _FOLDER_TAG = re.compile(r"python3\.([0-9]{1,2})(t?)")
 _FILE_TAG = re.compile(r"_C\.cpython-([0-9]{2,3}t?)-.*")
@@ -75,7 +76,6 @@ def _names(folder: Path) -> list[str]:
 
 def _text(path: Path) -> str:
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.read(_MOST_TEXT)
+        return read_beginning(path, _MOST_TEXT).decode("utf-8", "replace")
     except OSError:
         return ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from envguard.binary.linking import Linking, check_linking
 from envguard.binary.process import Opened, Process
+from envguard.files import read_beginning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,8 +81,7 @@ def _packaged_libraries(site_folders: tuple[Path, ...]) -> Iterator[tuple[str, s
 def _preloaded(folder: str, packaged: dict[str, str]) -> list[str]:
     """The packaged libraries that torch opens by path before its own, in its order."""
     try:
-        with open(f"{folder}/__init__.py", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a text path
-            text = file.read(_MOST_TEXT)
+        text = read_beginning(f"{folder}/__init__.py", _MOST_TEXT).decode("utf-8", "replace")
     except OSError:
         return []
     names = preloads_of(text)

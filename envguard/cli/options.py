@@ -129,7 +129,9 @@ class OutputOptions:
     redact: Annotated[
         bool,
         typer.Option(
-            "--redact", help="Without paths, host names and UUIDs.", rich_help_panel=_OUTPUT
+            "--redact",
+            help="Without paths, UUIDs, addresses, names of users and hosts.",
+            rich_help_panel=_OUTPUT,
         ),
     ] = False
     verbose: Annotated[

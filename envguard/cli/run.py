@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix
 
 # Everything from the first word on belongs to the command that is run.
-CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 
 
 def run(
@@ -76,6 +77,7 @@ def run(
     if die_with_parent and not CAN_DIE_WITH_PARENT:
         raise InputError("--die-with-parent: only Linux can do that")
     occupy_standard_streams()
+    _forget_coerced_locale()
     status = _unstartable(command[0], os.environ.get("PATH"))
     if status is not None:
         return status
@@ -91,6 +93,17 @@ def run(
         return _run_alone(command, err)
     _say(outcome, guard, is_quiet=quiet)
     return outcome.ended.status
+
+
+def _forget_coerced_locale() -> None:
+    """Take back what the interpreter put into the environment for itself: it is not the job's.
+
+    Source: PEP 538, which sets LC_CTYPE where the locale is C.
+    """
+    with contextlib.suppress(OSError):  # only Linux tells with what a process was started
+        started = Path("/proc/self/environ").read_bytes()
+        if b"\0LC_CTYPE=" not in b"\0" + started:
+            os.environ.pop("LC_CTYPE", None)
 
 
 def _unstartable(program: str, path: str | None) -> int | None:

@@ -54,8 +54,9 @@ _MODULES = re.compile(r"(?:torch\w*|datasets|fsspec|numpy|scipy|transformers|ten
 # Where a bare name can be nothing but a host.
 _HOST_FIELD = re.compile(
     r"(?P<before>\b(?:host(?:[ _-]?name)?|node(?:[ _-]?name)?|master[ _-]?addr(?:ess)?|"
-    r"rdzv[ _-]?endpoint|peer|server)[\"']?\s*[:=]\s*[\"']?|\bLinux (?=[\w.-]+ \d+\.\d+\.))"
-    r"(?P<host>[A-Za-z0-9][\w.-]*)",
+    r"rdzv[ _-]?endpoint|peer|server|\w*node[ _]?list)[\"']?\s*[:=]\s*[\"']?"
+    r"|\bLinux (?=[\w.-]+ \d+\.\d+\.))"
+    r"(?P<host>[A-Za-z0-9][\w.-]*(?:\[[\d,-]+\])?)",
     re.IGNORECASE,
 )
 _SYSLOG = re.compile(
@@ -63,10 +64,37 @@ _SYSLOG = re.compile(
     r"(?P<host>[A-Za-z0-9][\w.-]*)(?= \S+?(?:\[\d+\])?: )",
     re.MULTILINE,
 )
+# Places where launchers, schedulers and libraries put the name of a node; it is cut wherever it is.
+_NODE = r"(?P<host>[A-Za-z](?:[\w.-]{0,250}[A-Za-z0-9])?)"
+_NODE_PLACES = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        rf"^(?:\[[^\]\n]{{0,40}}\](?:<\w+>)?:? ?)?{_NODE}(?=:\d+:\d+ \[)",  # NCCL
+        rf"\[{_NODE}(?=:\d+\] (?:\*\*\*|\[ ?\d|Signal|Failing|Address|PMIX|mca))",  # Open MPI
+        rf"\bsrun: error: {_NODE}(?=: tasks? )",
+        rf"\b(?:STEP|JOB) \S{{1,40}} ON {_NODE}",
+        rf"\bon (?:node|host|machine) (?=\S*\d){_NODE}",
+        r"(?:addresses of|onnect(?:ed|ion)? to|resolve|reach) [\[(]?"
+        rf"{_NODE}(?=\]?:\d|, \d{{4,5}}\))",  # c10d
+        rf"--(?:master[_-]addr|rdzv[_-]endpoint|head[_-]node|host(?:name)?)[= ]{_NODE}",
+        rf"^{_NODE}(?= slots=\d)",  # a host file
+    )
+)
+# What is called like a node is one: `gpu-node-03`, `dgx07`, `ip-10-1-2-3`.
+_NODE_LIKE = re.compile(
+    r"(?<![\w./-])(?:(?:[a-z0-9]{1,30}-){0,8}(?:node|dgx|compute|hpc|login|srv)-?\d+(?:-[a-z0-9]+)*"
+    r"|ip(?:-\d{1,3}){4})(?![\w/-]|\.\w)"
+)
+_USER_FIELD = re.compile(
+    r"(?P<before>\b(?:user(?:[ _-]?name)?|logname)[\"']?\s*[:=]\s*[\"']?|\bby user [\"']?|"
+    r"\blogged in as:? )(?!(?:root|none|null|user)\b)(?P<user>[A-Za-z_][\w.-]*)",
+    re.IGNORECASE,
+)
 _IPV4 = re.compile(r"(?<![\w.+-])(?:\d{1,3}\.){3}\d{1,3}(?![\w.+-]*[\w+-])")
 # Four numbers are a version behind a comparison, a package, a library or the word itself.
 _VERSIONED = re.compile(
-    r"(?:[=<>!~]=?\s*|\b(?:nvidia[\w-]*|cu\w+|lib[\w.]*|nccl\w*|npp\w*|nv\w+|tensorrt\w*|version|"
+    r"(?:(?<!<email)(?<!<host)(?<!<path)(?<!<ip)(?<!<redacted)[=<>!~]=?\s*|"
+    r"\b(?:torch\w*|driver|nvidia[\w-]*|cu\w+|lib[\w.]*|nccl\w*|npp\w*|nv\w+|tensorrt\w*|version|"
     r"versions|release)[\"']?\s*[:=(]?\s*[\"']?)\Z",
     re.IGNORECASE,
 )
@@ -88,8 +116,10 @@ def _without_hosts(text: str) -> str:
     text = _AUTHORITY.sub(lambda m: m[0] if _public(m["host"]) else "<host>", text)
     text = _EMAIL.sub("<email>", text)
     text = _DOMAIN.sub(lambda m: m[0] if _public(m[0]) or _MODULES.match(m[0]) else "<host>", text)
+    text = _NODE_LIKE.sub("<host>", text)
     text = _SYSLOG.sub(r"\g<before><host>", text)
     text = _HOST_FIELD.sub(lambda m: m[0] if _public(m["host"]) else f"{m['before']}<host>", text)
+    text = _USER_FIELD.sub(rf"\g<before>{_REDACTED}", text)
     text = _IPV4.sub(_without_ipv4, text)
     return _COLONS.sub(_without_ipv6, text)
 
@@ -176,7 +206,7 @@ def _without_paths(text: str, names: frozenset[str]) -> str:
 
 
 _HOME_OF = re.compile(
-    r"(?:/(?:home|homes|Users)/|[A-Za-z]:[\\/]{1,2}Users[\\/]{1,2})(?P<name>[^/\\\s'\",;:()<>|]+)"
+    r"(?:/(?:home|homes|Users)/|(?<![\w/.~])~(?=[A-Za-z][\w.-]{0,99}/)|[A-Za-z]:[\\/]{1,2}Users[\\/]{1,2})(?P<name>[^/\\\s'\",;:()<>|]+)"
 )
 _NOBODY = frozenset(
     {"", "root", "localhost", "user", "users", "home", "public", "Public", "shared"}
@@ -184,7 +214,11 @@ _NOBODY = frozenset(
 
 
 def _names_in(text: str) -> Iterable[str]:
-    return (match["name"] for match in _HOME_OF.finditer(text))
+    """Users and nodes that a text names where nothing else can stand."""
+    yield from (match["name"] for match in _HOME_OF.finditer(text))
+    for place in _NODE_PLACES:
+        nodes = (match["host"] for match in place.finditer(text))
+        yield from (node for node in nodes if not _public(node))
 
 
 def _own_names() -> frozenset[str]:

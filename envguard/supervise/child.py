@@ -205,6 +205,8 @@ def _popen(
         env=dict(environ),
         process_group=0,
         restore_signals=True,
+        # Its own are left to it: `<(...)`, `3>&1`, a lock, a jobserver. Python marks ours.
+        close_fds=False,
         preexec_fn=_mortal_child() if dies_with_us else None,
     )
 

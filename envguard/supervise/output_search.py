@@ -203,16 +203,22 @@ def _log_of(rest: object, hits: Sequence[object]) -> Log:
 
 
 def _fork(marks: Sequence[Mark]) -> tuple[socket.socket, int]:
+    parent = os.getpid()
     ours, its = socket.socketpair()
     ours.setblocking(False)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ON_THE_WAY)
     gc.freeze()  # pages that the collector does not touch stay shared
+    # The copy may be told to hurry before it can heed that, on a machine that is busy.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     try:
         pid = os.fork()
     except OSError:
         ours.close()
         its.close()
         raise
+    finally:
+        if os.getpid() == parent:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     if pid:
         its.close()
         return ours, pid
@@ -250,6 +256,7 @@ class _Searcher:
         self._passed_bytes = 0
         signal.signal(signal.SIGVTALRM, self._stop)
         signal.signal(signal.SIGUSR1, self._hurry)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
 
     def serve(self) -> None:
         """Read blocks to the end, and say what was found."""

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import sys
 import time
 from collections.abc import Mapping
@@ -38,6 +39,7 @@ from envguard.supervise.private_files import (
 from envguard.supervise.sampling import CgroupUse, ProcessUse, Sample
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Iterator, Sequence
 
     from envguard.crash.log import Log
@@ -562,9 +564,18 @@ def _shown(name: str) -> str:
 def _read_file(scanner: Scanner, path: Path) -> None:
     try:
         with path.open("rb") as stream:
+            if _is_endless(stream):
+                raise InputError(f"{path}: is a device, not a log")
             scanner.read(stream)
     except (OSError, ValueError) as err:
         raise InputError(f"{path}: cannot be read: {reason_of(err)}") from err
+
+
+def _is_endless(stream: io.BufferedReader) -> bool:
+    """Whether it is a device that gives something, as ``/dev/zero`` does for ever."""
+    mode = os.fstat(stream.fileno()).st_mode
+    is_device = stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+    return is_device and not stream.isatty() and bool(stream.peek(1))
 
 
 class RecordSink:

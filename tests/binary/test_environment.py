@@ -74,6 +74,21 @@ def test_a_file_that_is_no_library_is_a_gap(torch: TorchLike) -> None:
     }
 
 
+def test_pipes_in_the_place_of_files_are_passed_over(torch: TorchLike) -> None:
+    torch.module(f"plain/_C{SUFFIX}", BROKEN)
+    (torch.site / "foo-1.dist-info").mkdir()
+    inits = [torch.torch / "__init__.py", torch.torch / "version.py"]
+    for path in (
+        *inits,
+        torch.site / "x.pth",
+        torch.site / "foo-1.dist-info/RECORD",
+        torch.site / "plain/__init__.py",
+    ):
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+    assert [problem.module.rpartition("/")[2] for problem in read(torch).links] == [f"_C{SUFFIX}"]
+
+
 def test_an_environment_without_torch_is_read(tmp_path: Path) -> None:
     site = tmp_path / "python3.11/site-packages"
     site.mkdir(parents=True)

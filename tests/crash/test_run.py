@@ -247,6 +247,15 @@ def test_options_of_the_command_are_its_own(tmp_path: Path) -> None:
     assert done.stdout == "--format json -q\n"
 
 
+@pytest.mark.parametrize("option", ["--recrod", "--gaet=fail", "-x"])
+def test_an_option_that_is_misspelt_is_not_taken_for_the_command(
+    tmp_path: Path, option: str
+) -> None:
+    done = run(tmp_path, "true", options=(option,))
+    assert done.returncode == 2
+    assert f"No such option: {option.partition('=')[0]}" in done.stderr
+
+
 def test_no_command_is_wrong_usage(tmp_path: Path) -> None:
     done = subprocess.run(
         [PYTHON, "-m", "envguard", "run"],

@@ -551,3 +551,37 @@ def test_a_search_that_is_behind_does_not_take_back_what_the_program_said(tmp_pa
     assert run_python(tmp_path, code).returncode == 7
     record = load_record(list_records(tmp_path / ".envguard" / "runs")[0])
     assert (record.phase, end_of(tmp_path)["phase"]) == ("save", "save")
+
+
+def test_the_command_keeps_the_handles_that_it_was_given(tmp_path: Path) -> None:
+    (tmp_path / "read.txt").write_text("read\n")
+    given = "RUN sh -c 'cat \"$1\" <&7; echo written >&8' - <(echo pipe) 7<read.txt 8>written.txt"
+    done = in_shell(tmp_path, given)
+    assert (done.returncode, done.stdout) == (0, "pipe\n")
+    assert (tmp_path / "written.txt").read_text() == "written\n"
+
+
+def test_the_command_gets_no_handle_of_ours(tmp_path: Path) -> None:
+    shell = "exec 9>&-; for f in /proc/self/fd/*; do echo ${f##*/}; done"
+    alone = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True)
+    assert run(tmp_path, "bash", "-c", shell).stdout == alone.stdout
+
+
+def test_a_lock_is_free_when_the_command_has_ended(tmp_path: Path) -> None:
+    line = "(flock 9; RUN true) 9>lock; flock -n lock echo free"
+    assert in_shell(tmp_path, line).stdout == "free\n"
+
+
+def test_the_command_gets_no_variable_that_it_would_not_have(tmp_path: Path) -> None:
+    own = {"PATH": os.environ["PATH"]}  # without a locale the interpreter chooses one
+    text = run(tmp_path, "env", env=own).stdout
+    names = {line.partition("=")[0] for line in text.splitlines()}
+    assert names - {"ENVGUARD_PHASE_FILE"} == {"PATH"}
+
+
+def test_a_search_that_is_hurried_before_it_began_is_not_lost() -> None:
+    for _ in range(20):
+        search = OutputSearch([])
+        search.feed(b"a line\n")
+        log = search.finish(0)
+        assert (search.failure, log.lines) == ("", 1)

@@ -252,6 +252,51 @@ def test_redaction_of_texts(text: str, expected: str) -> None:
     assert redact_text(text) == expected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "quark:1234:5678 [0] NCCL INFO NET/IB : Using [0]mlx5_0",
+        "[1,0]<stdout>:quark:1234:5678 [0] NCCL WARN connection refused",
+        "[quark:12345] *** Process received signal ***",
+        "[quark:12345] [ 0] /lib/libpthread.so.0(+0x12)",
+        "process rank 3 with PID 0 on node quark7 exited on signal 9",
+        "srun: error: quark: task 3: Killed",
+        "slurmstepd: error: *** STEP 1.0 ON quark CANCELLED AT 2024-01-01T00:00:00 ***",
+        "SLURM_JOB_NODELIST=quark[01-04]",
+        "The client socket has failed to connect to [quark]:29500 (errno: 110)",
+        "The IPv6 network addresses of (quark, 29500) cannot be retrieved",
+        "torchrun --rdzv_endpoint quark:29400 --master_addr quark",
+        "quark slots=8",
+        "the job on quark-gpu-node-03 failed",
+        "ssh quark@10.1.2.3",
+        "user=quark uid=1000",
+        "wandb: Currently logged in as: quark (team)",
+        "~quark/x and quark again",
+    ],
+)
+def test_redaction_knows_where_nodes_and_users_stand(text: str) -> None:
+    assert "quark" not in redact_text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "node 0 of 2: node_rank=0 nnodes=2 compute capability 9.0, compute_90 sm_90, DGX-A100",
+        "on host memory of node 3; connected to 8 GPUs; resolve dependencies, 3 found",
+        "torch 2.7.1.4, driver 31.0.15.3623, cudnn 9.1.0.70, NCCL 2.21.5.1",
+        "00000000:01:00.0 at 12:34:56",
+        "user=root",
+        "[rank0]:[W1130 10:00:00.123456789 ProcessGroupNCCL.cpp:1250] Warning",
+    ],
+)
+def test_redaction_keeps_what_names_nobody(text: str) -> None:
+    assert redact_text(text) == text
+
+
+def test_redaction_takes_an_address_behind_one_that_it_took() -> None:
+    assert redact_text("a@b.example 10.1.2.3") == "<email> <ip>"
+
+
 def test_markdown_of_a_smoke_test_shows_its_stages_and_nothing_can_end_the_block() -> None:
     stage = {
         "id": "import",
