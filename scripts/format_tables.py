@@ -42,14 +42,11 @@ _FIELDS = {
         " handled_by shows frames"
     ),
     "build": "versions torch platform backends targets ptx_known requires tools",
-    "cause": (
-        "slug scope text cured_by_build crashes_natively decided_by explains explains_group"
-        " same_matter"
-    ),
+    "cause": "slug scope text cured_by_build crashes_natively decided_by explains same_matter",
     "cause.says": "id code title detail remedy command",
     "cause.shown": "says any all unless status survivable",
     "cause.suspect": (
-        "id says place any all unless signal phase lines speaks against experiment command"
+        "id says rank any all unless signal phase lines speaks against experiment command"
     ),
     "channel": "name url",
     "chip": "chip capability",
@@ -77,7 +74,7 @@ _FIELDS = {
     "imported": "version imports error",
     "index": "torch platform backends more_pythons unverified",
     "kernel_module": "flavour first last product",
-    "launcher": "name outer_code truth says_root says_exit says_rank",
+    "launcher": "name outer_code truth says_root says_exit says_rank raises",
     "libs": "series backend cudnn nccl",
     "measurement": "id what result",
     "minor_version_compat": "major linux windows",
@@ -107,6 +104,7 @@ _FIELDS = {
     "seen": "file release sha256 status",
     "signature": "id regex literals sample means proves",
     "size": "name bytes",
+    "symptom": "id signatures",
     "toolkit_driver": "toolkit linux windows",
     "toolkit_targets": "major oldest",
     "typical": ("name params hidden ffn layers heads kv_heads vocab is_gated is_encoder_decoder"),

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# The code of a message that names none: whoever adds a cause need not add a code.
+GENERAL_CODE = "CRS162"
+# Hypotheses without a rank stand behind what words tell and before what a signal leaves open.
+MIDDLE_RANK = 500
+
 
 class Scope(Enum):
     """Whose fault a cause is."""
@@ -49,7 +54,7 @@ class Message:
     Args:
         id: Its name: the cause's slug, or the slug, a dot and a word where the cause has several.
         cause: The slug of its cause.
-        code: The finding code that it prints.
+        code: The finding code that it prints; the general one where the row names none.
         title: One line.
         detail: What it means.
         remedy: What to do first; empty for nothing.
@@ -90,6 +95,9 @@ class ShownBy:
 class Hypothesis:
     """A cause that may be it: what speaks for and against, and the one experiment that decides.
 
+    A row that states signatures or signals is raised where all that it states holds; one that
+    states none is raised by a rule, which knows what no row can say.
+
     Args:
         id: Its name, by which a rule asks for it.
         says: The message of the cause.
@@ -98,8 +106,12 @@ class Hypothesis:
         experiment: The one thing to change, and what would decide.
         command: The experiment as a command; empty where it is none.
         lines: Signatures whose lines are shown.
-        any: Signatures that raise it without a rule; empty where a rule asks for it.
-        unless: Signatures that forbid that.
+        any: Signatures of which one has to be there; empty needs none.
+        all: Signatures of which one has to be there as well; empty needs none.
+        unless: Signatures that forbid it.
+        signal: Names of the signals of which it has to have died; empty needs none.
+        phase: What it has to have been doing, ``unknown`` among them; empty needs nothing.
+        rank: Its place among the hypotheses of a crash, the smallest first.
     """
 
     id: str
@@ -110,7 +122,16 @@ class Hypothesis:
     command: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     any: tuple[str, ...] = ()
+    all: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
+    signal: tuple[str, ...] = ()
+    phase: tuple[str, ...] = ()
+    rank: int = 0
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the row itself says when it is raised."""
+        return bool(self.any or self.signal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +219,12 @@ class CodeRow:
 
     Args:
         code: ``FAM###``; never reused.
-        causes: Slugs that findings with this code carry.
-        title: A few words.
-        meaning: What it means for the program.
-        found: From which facts and tables it is told.
-        fix: What to do, the first step first; empty when there is nothing to do.
+        causes: Slugs that findings with this code carry: those whose messages print it, and those
+            that checks give it.
+        title: A few words; where the row has none, those of the first message that prints it.
+        meaning: What it means for the program; else what that message says.
+        found: From which facts and tables it is told; else the words by which it is.
+        fix: What to do, the first step first; else that message's; empty for nothing to do.
     """
 
     code: str
@@ -301,7 +323,8 @@ class CauseTable:
 
     def __init__(self, documents: tuple[Document, ...], order: OrderTable) -> None:
         self.order = order
-        found = [(row, _read_cause(row)) for row in _rows(documents, "cause")]
+        symptoms = {row.text("id"): row.texts("signatures") for row in _rows(documents, "symptom")}
+        found = [(row, _read_cause(row, symptoms)) for row in _rows(documents, "cause")]
         found.sort(key=lambda pair: order.rank(pair[1].slug))
         self.causes = tuple(cause for _, cause in found)
         self._causes = _unique("slug", [(row, cause.slug, cause) for row, cause in found])
@@ -312,10 +335,47 @@ class CauseTable:
         self.signature_places = tuple((row.place, signature) for row, signature in signatures)
         self._signatures = _unique("id", [(row, s.id, s) for row, s in signatures])
         self.native_bugs = tuple(_read_bug(row) for row in _rows(documents, "native_bug"))
-        self._code_rows = [(row, _read_code(row)) for row in _rows(documents, "code")]
+        self._code_rows = [(row, self._read_code(row)) for row in _rows(documents, "code")]
         self._codes = _unique("code", [(row, code.code, code) for row, code in self._code_rows])
         self.codes = tuple(self._codes[code] for code in sorted(self._codes))
         self._prove(found, documents)
+
+    def _read_code(self, row: Row) -> CodeRow:
+        """A code, with what its row leaves out taken from the messages that print it."""
+        code = row.text("code")
+        said = sorted(
+            (message for message in self._messages.values() if message.code == code),
+            key=lambda message: message.cause,
+        )
+        listed = row.words("causes") if row.has("causes") else ()
+        derived = [message.cause for message in said if message.cause not in listed]
+        if not said and code != GENERAL_CODE:
+            for field in ("causes", "title", "meaning", "found"):
+                row.text(field)  # nothing else says it
+        first = said[0] if said else Message(code, "", code, code)
+        return CodeRow(
+            code=code,
+            causes=(*listed, *dict.fromkeys(derived)),
+            title=_text(row, "title", first.title),
+            meaning=_text(row, "meaning", first.detail),
+            found=_text(row, "found") or self._told_by(first.cause),
+            fix=_texts(row, "fix") if row.has("fix") or row.has("meaning") else _steps(said),
+            provenance=row.provenance(),
+        )
+
+    def _told_by(self, slug: str) -> str:
+        samples = [repr(text) for text in self.samples(slug)]
+        return f"In the words of a log, such as {samples[0]}." if samples else "From a log."
+
+    def samples(self, slug: str) -> tuple[str, ...]:
+        """Texts that show a cause, or let it be suspected, as its signatures know them."""
+        cause = self._causes.get(slug)
+        if cause is None:
+            return ()
+        shown = [name for row in cause.shown for name in row.any]
+        raised = [name for row in cause.suspects for name in row.any or row.lines]
+        known = (self._signatures.get(name) for name in dict.fromkeys(shown or raised))
+        return tuple(row.sample.strip() for row in known if row is not None)
 
     @property
     def families(self) -> tuple[CodeFamily, ...]:
@@ -386,7 +446,7 @@ class CauseTable:
         """Every name in a row is the name of a row."""
         for row, cause in found:
             for field, names in _signatures_of(cause):
-                _refuse(row, field, names, self._signatures, "signature")
+                _refuse(row, field, names, self._signatures, "signature or symptom")
             said = [(entry.says, "shown") for entry in cause.shown]
             said += [(entry.says, "suspect") for entry in cause.suspects]
             for name, field in said:
@@ -394,6 +454,9 @@ class CauseTable:
             codes = [message.code for message in cause.says]
             _refuse(row, "says.code", codes, self._codes, "code")
             _refuse(row, "same_matter", cause.same_matter, self._causes, "cause")
+        for row in _rows(documents, "symptom"):
+            names = row.texts("signatures")
+            _refuse(row, "signatures", names, self._signatures, "signature or symptom")
         for row, code in self._code_rows:
             if not any(family.prefix == code.family for family in self.families):
                 raise row.error("code", f"{code.code} is of no family")
@@ -408,7 +471,7 @@ def _signatures_of(cause: Cause) -> Iterator[tuple[str, tuple[str, ...]]]:
     for shown in cause.shown:
         yield "shown", (*shown.any, *shown.all, *shown.unless)
     for suspect in cause.suspects:
-        yield "suspect", (*suspect.lines, *suspect.any, *suspect.unless)
+        yield "suspect", (*suspect.lines, *suspect.any, *suspect.all, *suspect.unless)
 
 
 def _refuse(
@@ -453,16 +516,27 @@ def _texts(row: Row, field: str) -> tuple[str, ...]:
     return row.texts(field) if row.has(field) else ()
 
 
-def _read_cause(row: Row) -> Cause:
+def _steps(said: list[Message]) -> tuple[str, ...]:
+    """What messages say to do first, as sentences, each once."""
+    texts = dict.fromkeys(message.remedy for message in said if message.remedy)
+    return tuple(f"{text[:1].upper()}{text[1:].rstrip('.')}." for text in texts)
+
+
+def _names(row: Row, field: str, symptoms: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The signatures that a field names; a symptom stands for all of its own."""
+    return tuple(one for name in _texts(row, field) for one in symptoms.get(name, (name,)))
+
+
+def _read_cause(row: Row, symptoms: Mapping[str, tuple[str, ...]]) -> Cause:
     slug = row.text("slug")
     return Cause(
         slug=slug,
         text=row.text("text"),
         scope=row.value("scope", Scope),
         says=tuple(_read_message(below, slug) for below in _below(row, "says")),
-        shown=tuple(_read_shown(below, slug) for below in _below(row, "shown")),
-        suspects=tuple(_read_suspect(below, slug) for below in _below(row, "suspect")),
-        explains=_texts(row, "explains"),
+        shown=tuple(_read_shown(below, slug, symptoms) for below in _below(row, "shown")),
+        suspects=tuple(_read_suspect(below, slug, symptoms) for below in _below(row, "suspect")),
+        explains=_names(row, "explains", symptoms),
         same_matter=frozenset(_texts(row, "same_matter")),
         cured_by_build=row.flag("cured_by_build", default=False),
         crashes_natively=row.flag("crashes_natively", default=False),
@@ -478,7 +552,7 @@ def _read_message(row: Row, slug: str) -> Message:
     return Message(
         id=name,
         cause=slug,
-        code=row.text("code"),
+        code=_text(row, "code", GENERAL_CODE),
         title=row.text("title"),
         detail=_text(row, "detail"),
         remedy=_text(row, "remedy"),
@@ -486,28 +560,34 @@ def _read_message(row: Row, slug: str) -> Message:
     )
 
 
-def _read_shown(row: Row, slug: str) -> ShownBy:
+def _read_shown(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]]) -> ShownBy:
+    row.texts("any")  # nothing is shown by nothing
     return ShownBy(
         says=_text(row, "says", slug),
-        any=row.texts("any"),
-        all=_texts(row, "all"),
-        unless=_texts(row, "unless"),
+        any=_names(row, "any", symptoms),
+        all=_names(row, "all", symptoms),
+        unless=_names(row, "unless", symptoms),
         status=row.value("status", Status) if row.has("status") else Status.FAIL,
         survivable=row.flag("survivable", default=False),
     )
 
 
-def _read_suspect(row: Row, slug: str) -> Hypothesis:
+def _read_suspect(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]]) -> Hypothesis:
+    told = _names(row, "any", symptoms)
     return Hypothesis(
         id=_text(row, "id", slug),
         says=_text(row, "says", slug),
         speaks=_text(row, "speaks"),
         against=_text(row, "against"),
-        experiment=_text(row, "experiment"),
+        experiment=row.text("experiment"),
         command=_texts(row, "command"),
-        lines=_texts(row, "lines"),
-        any=_texts(row, "any"),
-        unless=_texts(row, "unless"),
+        lines=_names(row, "lines", symptoms) if row.has("lines") else told,
+        any=told,
+        all=_names(row, "all", symptoms),
+        unless=_names(row, "unless", symptoms),
+        signal=_texts(row, "signal"),
+        phase=_texts(row, "phase"),
+        rank=row.integer("rank") if row.has("rank") else MIDDLE_RANK,
     )
 
 
@@ -519,18 +599,6 @@ def _read_signature(row: Row) -> Signature:
         means=_text(row, "means"),
         proves=row.value("proves", Proof) if row.has("proves") else Proof.HIGH,
         sample=row.text("sample"),
-        provenance=row.provenance(),
-    )
-
-
-def _read_code(row: Row) -> CodeRow:
-    return CodeRow(
-        code=row.text("code"),
-        causes=row.words("causes"),
-        title=row.text("title"),
-        meaning=row.text("meaning"),
-        found=row.text("found"),
-        fix=_texts(row, "fix"),
         provenance=row.provenance(),
     )
 
