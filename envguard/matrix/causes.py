@@ -240,6 +240,10 @@ class CodeRow:
         """The letters that it begins with."""
         return self.code.rstrip("0123456789")
 
+    def distance(self) -> tuple[int, bool, str]:
+        """How little it speaks of one cause in particular; checks come before observations."""
+        return len(self.causes), self.family in {"CRS", "SMK"}, self.code
+
 
 @dataclass(frozen=True, slots=True)
 class CodeFamily:
@@ -368,14 +372,25 @@ class CauseTable:
         return f"In the words of a log, such as {samples[0]}." if samples else "From a log."
 
     def samples(self, slug: str) -> tuple[str, ...]:
-        """Texts that show a cause, or let it be suspected, as its signatures know them."""
+        """Texts by which a cause is told: that show it, let it be suspected, or come from it."""
         cause = self._causes.get(slug)
         if cause is None:
             return ()
-        shown = [name for row in cause.shown for name in row.any]
-        raised = [name for row in cause.suspects for name in row.any or row.lines]
-        known = (self._signatures.get(name) for name in dict.fromkeys(shown or raised))
+        names = [name for row in cause.shown for name in row.any]
+        names += [name for row in cause.suspects for name in row.lines]
+        known = (self._signatures.get(name) for name in dict.fromkeys([*names, *cause.explains]))
         return tuple(row.sample.strip() for row in known if row is not None)
+
+    def fix(self, slug: str) -> tuple[str, ...]:
+        """What to do about a cause: what the code says that speaks of it most, else its messages.
+
+        Checks come before what was observed.
+        """
+        cause = self._causes.get(slug)
+        codes = [row for row in self.carrying(slug) if row.code != GENERAL_CODE]
+        if codes:
+            return min(codes, key=CodeRow.distance).fix
+        return _steps(cause.says) if cause is not None else ()
 
     @property
     def families(self) -> tuple[CodeFamily, ...]:
@@ -446,7 +461,7 @@ class CauseTable:
         """Every name in a row is the name of a row."""
         for row, cause in found:
             for field, names in _signatures_of(cause):
-                _refuse(row, field, names, self._signatures, "signature or symptom")
+                _refuse(row, field, names, self._signatures, "signature")
             said = [(entry.says, "shown") for entry in cause.shown]
             said += [(entry.says, "suspect") for entry in cause.suspects]
             for name, field in said:
@@ -455,8 +470,9 @@ class CauseTable:
             _refuse(row, "says.code", codes, self._codes, "code")
             _refuse(row, "same_matter", cause.same_matter, self._causes, "cause")
         for row in _rows(documents, "symptom"):
-            names = row.texts("signatures")
-            _refuse(row, "signatures", names, self._signatures, "signature or symptom")
+            _refuse(row, "signatures", row.texts("signatures"), self._signatures, "signature")
+            if row.text("id") in self._signatures:
+                raise row.error("id", f"{row.text('id')!r} is a signature")
         for row, code in self._code_rows:
             if not any(family.prefix == code.family for family in self.families):
                 raise row.error("code", f"{code.code} is of no family")
@@ -516,7 +532,7 @@ def _texts(row: Row, field: str) -> tuple[str, ...]:
     return row.texts(field) if row.has(field) else ()
 
 
-def _steps(said: list[Message]) -> tuple[str, ...]:
+def _steps(said: Iterable[Message]) -> tuple[str, ...]:
     """What messages say to do first, as sentences, each once."""
     texts = dict.fromkeys(message.remedy for message in said if message.remedy)
     return tuple(f"{text[:1].upper()}{text[1:].rstrip('.')}." for text in texts)
