@@ -11,7 +11,7 @@ from envguard.cli.options import takes
 from envguard.cli.out import PageOptions, write_page
 from envguard.cli.tables import load_matrix
 from envguard.errors import ExitCode, InputError
-from envguard.matrix.causes import CodeRow
+from envguard.matrix.causes import CodeRow, plain
 from envguard.render.page import Section, page_text
 
 if TYPE_CHECKING:
@@ -144,12 +144,13 @@ def _write_cause(cause: Cause, table: CauseTable, page: PageOptions, matrix: Mat
 
 
 def _experiment_body(row: Hypothesis) -> dict[str, Any]:
-    return {"text": row.experiment, "command": list(row.command)}
+    return {"text": plain(row.experiment), "command": list(row.command)}
 
 
 def _experiment_words(row: Hypothesis) -> str:
     """The one thing to change, where it is suspected and nothing shows it."""
-    text, command = f"{row.experiment[:1].upper()}{row.experiment[1:]}.", shlex.join(row.command)
+    said, command = plain(row.experiment), shlex.join(row.command)
+    text = f"{said[:1].upper()}{said[1:]}."
     return f"{text} `{command}`" if command and command not in text else text
 
 

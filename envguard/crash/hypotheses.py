@@ -114,8 +114,9 @@ def suspect_words(case: Case) -> Iterator[Suspect]:
     ):
         yield suspect("wsl-driver-shadow")
     if case.log.has(*_CODE_WORDS) and not (case.log.has("no-kernel-image") or is_served(case)):
-        for cause in ("wrong-install-active", "arch-missing-old-gpu", "arch-missing-new-gpu"):
-            yield suspect(cause)
+        yield suspect("wrong-install-active")
+        yield suspect("arch-missing-old-gpu")
+        yield suspect("arch-missing-new-gpu")
     if case.log.has("cuda-oom-bare") and case.log.has("offload-words"):
         yield suspect("pinned-host-memory-limit", rank=_BEFORE_OTHERS_MEMORY)
     yield from suspect_nvml(case)

@@ -360,8 +360,8 @@ class CauseTable:
         return CodeRow(
             code=code,
             causes=(*listed, *dict.fromkeys(derived)),
-            title=_text(row, "title", first.title),
-            meaning=_text(row, "meaning", first.detail),
+            title=_text(row, "title", plain(first.title)),
+            meaning=_text(row, "meaning", plain(first.detail)),
             found=_text(row, "found") or self._told_by(first.cause),
             fix=_texts(row, "fix") if row.has("fix") or row.has("meaning") else _steps(said),
             provenance=row.provenance(),
@@ -534,8 +534,13 @@ def _texts(row: Row, field: str) -> tuple[str, ...]:
 
 def _steps(said: Iterable[Message]) -> tuple[str, ...]:
     """What messages say to do first, as sentences, each once."""
-    texts = dict.fromkeys(message.remedy for message in said if message.remedy)
+    texts = dict.fromkeys(plain(message.remedy) for message in said if message.remedy)
     return tuple(f"{text[:1].upper()}{text[1:].rstrip('.')}." for text in texts)
+
+
+def plain(text: str) -> str:
+    """A template for a person who has no log at hand: ``{node}`` becomes ``NODE``."""
+    return re.sub(r"\{(\w+)\}", lambda match: match[1].upper(), text)
 
 
 def _names(row: Row, field: str, symptoms: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
