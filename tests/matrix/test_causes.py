@@ -13,6 +13,7 @@ from envguard.matrix.loader import Matrix
 from envguard.matrix.reading import Document
 from tests.matrix.literals import (
     CODE,
+    ROOT,
     SLUG,
     causes_of,
     choices,
@@ -124,6 +125,8 @@ def _asked_for(tree: ast.Module) -> Iterator[str]:
                 yield from choices(second)
             case ast.Attribute(attr="message" | "hypothesis"), [first]:
                 yield from choices(first)
+            case _:
+                pass
 
 
 def test_every_signature_is_named_by_a_row_or_a_rule(table: CauseTable) -> None:
@@ -141,6 +144,13 @@ def test_every_signature_is_named_by_a_row_or_a_rule(table: CauseTable) -> None:
     assert [row.id for row in table.signatures if row.id not in named] == []
 
 
+def test_each_file_of_rules_is_named_as_the_table_of_its_causes() -> None:
+    rules = {path.stem for path in (ROOT / "envguard/crash/rules").glob("*.py")} - {"__init__"}
+    tables = {path.stem for path in (ROOT / "compat_matrix/causes").glob("*.toml")}
+    assert len(rules) > 10
+    assert sorted(rules - tables) == []
+
+
 def test_phases_of_rows_are_phases(table: CauseTable) -> None:
     known = {phase.value for phase in Phase} | {"unknown"}
     stated = {name for cause in table.causes for row in cause.suspects for name in row.phase}
@@ -149,7 +159,6 @@ def test_phases_of_rows_are_phases(table: CauseTable) -> None:
 
 
 def test_signatures_stand_beside_what_they_show() -> None:
-    """A cause, its signatures and a rule of it are found in one table."""
     matrix = Matrix.load()
     homes = {s.id: place.partition(":")[0] for place, s in matrix.causes.signature_places}
     assert homes["dl-bus"] == "causes/shared_memory.toml"
