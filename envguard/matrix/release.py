@@ -159,7 +159,8 @@ def _unpack(archive: zipfile.ZipFile, where: str, folder: Path) -> None:
     if len(set(names)) != len(names) or len(names) > _MOST_FILES:
         raise DocumentError(f"{where}: holds a table twice, or more than {_MOST_FILES}")
     left = _MOST_UNPACKED
-    (folder / "packages").mkdir()
+    for name in ("causes", "packages"):
+        (folder / name).mkdir()
     for member in members:
         with archive.open(member) as file:
             content = file.read(left + 1)

@@ -11,6 +11,7 @@ from envguard.errors import MatrixError
 from envguard.matrix.causes import GENERAL_CODE, CauseTable, OrderTable
 from envguard.matrix.loader import Matrix
 from envguard.matrix.reading import Document
+from envguard.matrix.verify import verify
 from tests.matrix.literals import (
     CODE,
     ROOT,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.matrix.causes import CodeRow
+    from tests.matrix.conftest import Break
 
 # The causes that the specification names; some of them only occur in reports so far.
 SPECIFIED = """
@@ -389,3 +391,60 @@ def test_a_pattern_that_is_none_is_named_when_it_is_used() -> None:
 def test_a_cause_that_the_order_does_not_name_stands_last() -> None:
     order = OrderTable(Document("order.toml", ORDER))
     assert order.rank("a-cause") < order.rank("some-other-cause")
+
+
+BROKEN = [
+    (
+        "causes/gpu_code.toml",
+        "RuntimeError: FlashAttention only supports Ampere GPUs or newer.",
+        "RuntimeError: something else",
+        "sample: gpu-feature-words does not match it",
+    ),
+    (
+        "causes/gpu_code.toml",
+        '"FlashAttention only supports"',
+        '"FlashInfer only supports"',
+        "literals: none of gpu-feature-words stands in its sample",
+    ),
+    (
+        "causes/gpu_code.toml",
+        "FlashAttention only supports (?P<need>",
+        "FlashAttention only supports ((?P<need>",
+        "regex: signature gpu-feature-words: ",
+    ),
+    ("evidence.toml", 'regex = "', 'regex = "((', "evidence.toml: phase[0].regex: "),
+    (
+        "launchers.toml",
+        'says_root = ["torchrun-root"]',
+        'says_root = ["torchrun-roots"]',
+        "launchers.toml: torchrun: there is no signature torchrun-roots",
+    ),
+    (
+        "evidence.toml",
+        'says = ["nccl-watchdog"',
+        'says = ["nccl-watchdogs"',
+        "evidence.toml: NCCL flight recorder: there is no signature nccl-watchdogs",
+    ),
+    ("order.toml", '"kernel-module-flavour"', '"no-such"', "order.toml: order: there is no cause"),
+    (
+        "causes/native.toml",
+        'signal = ["SIGABRT"]',
+        'signal = ["SIGNONE"]',
+        "native-abort: suspect.signal: there is no signal SIGNONE",
+    ),
+    (
+        "causes/nccl.toml",
+        'title = "',
+        'title = "{',
+        "is no template: ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "problem"), BROKEN)
+def test_a_broken_cause_is_named_by_verify(
+    broken: Break, name: str, old: str, new: str, problem: str
+) -> None:
+    folder = broken(name, old, new)
+    problems = verify(Matrix.load(folder))
+    assert any(problem in line for line in problems), problems
