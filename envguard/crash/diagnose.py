@@ -247,13 +247,19 @@ def diagnose(
 def find_causes(case: Case) -> tuple[Finding, ...]:
     """What is established, or the hypotheses where nothing is; and what the status stands for."""
     found = tuple(dict.fromkeys(finding for rule in RULES for finding in rule(case)))
-    found = tuple(sorted(found, key=lambda finding: case.matrix.order.rank(finding.cause)))
+    found = tuple(sorted(found, key=lambda finding: _rank(case, finding)))
     joined = join_findings(case, found)
     if not any(finding.status is Status.FAIL for finding in joined) and not _is_told(case, found):
         known = {finding.cause for finding in joined}
         suspects = tuple(f for f in suspect_causes(case) if f.cause not in known)
         joined = (*joined, *suspects) or (_clean(case),)
     return (*joined, *_decoded(case))
+
+
+def _rank(case: Case, finding: Finding) -> tuple[bool, int]:
+    """Causes stand in their order; possible ones stand behind, as their rule gives them."""
+    is_possible = finding.status is Status.UNKNOWN
+    return is_possible, 0 if is_possible else case.matrix.order.rank(finding.cause)
 
 
 def _is_told(case: Case, found: tuple[Finding, ...]) -> bool:

@@ -339,18 +339,18 @@ class CauseTable:
         self.signature_places = tuple((row.place, signature) for row, signature in signatures)
         self._signatures = _unique("id", [(row, s.id, s) for row, s in signatures])
         self.native_bugs = tuple(_read_bug(row) for row in _rows(documents, "native_bug"))
-        self._code_rows = [(row, self._read_code(row)) for row in _rows(documents, "code")]
+        printed: dict[str, list[Message]] = {}
+        for message in sorted(self._messages.values(), key=lambda message: message.cause):
+            printed.setdefault(message.code, []).append(message)
+        rows = _rows(documents, "code")
+        self._code_rows = [(r, self._read_code(r, printed.get(r.text("code"), []))) for r in rows]
         self._codes = _unique("code", [(row, code.code, code) for row, code in self._code_rows])
         self.codes = tuple(self._codes[code] for code in sorted(self._codes))
         self._prove(found, documents)
 
-    def _read_code(self, row: Row) -> CodeRow:
+    def _read_code(self, row: Row, said: list[Message]) -> CodeRow:
         """A code, with what its row leaves out taken from the messages that print it."""
         code = row.text("code")
-        said = sorted(
-            (message for message in self._messages.values() if message.code == code),
-            key=lambda message: message.cause,
-        )
         listed = row.words("causes") if row.has("causes") else ()
         derived = [message.cause for message in said if message.cause not in listed]
         if not said and code != GENERAL_CODE:
