@@ -339,14 +339,30 @@ class CauseTable:
         self.signature_places = tuple((row.place, signature) for row, signature in signatures)
         self._signatures = _unique("id", [(row, s.id, s) for row, s in signatures])
         self.native_bugs = tuple(_read_bug(row) for row in _rows(documents, "native_bug"))
+        self._documents = documents
+        self._prove(found)
+
+    @cached_property
+    def codes(self) -> tuple[CodeRow, ...]:
+        """All codes by name; read when one is asked for, which reports never do.
+
+        Raises:
+            MatrixError: A row misses a field, is stated twice, or names a cause that is none.
+        """
+        return tuple(self._codes[code] for code in sorted(self._codes))
+
+    @cached_property
+    def _codes(self) -> dict[str, CodeRow]:
         printed: dict[str, list[Message]] = {}
         for message in sorted(self._messages.values(), key=lambda message: message.cause):
             printed.setdefault(message.code, []).append(message)
-        rows = _rows(documents, "code")
-        self._code_rows = [(r, self._read_code(r, printed.get(r.text("code"), []))) for r in rows]
-        self._codes = _unique("code", [(row, code.code, code) for row, code in self._code_rows])
-        self.codes = tuple(self._codes[code] for code in sorted(self._codes))
-        self._prove(found, documents)
+        rows = [(row, row.text("code")) for row in _rows(self._documents, "code")]
+        found = [(row, self._read_code(row, printed.get(code, []))) for row, code in rows]
+        for row, code in found:
+            if not any(family.prefix == code.family for family in self.families):
+                raise row.error("code", f"{code.code} is of no family")
+            _refuse(row, "causes", code.causes, self._causes, "cause")
+        return _unique("code", [(row, code.code, code) for row, code in found])
 
     def _read_code(self, row: Row, said: list[Message]) -> CodeRow:
         """A code, with what its row leaves out taken from the messages that print it."""
@@ -457,8 +473,10 @@ class CauseTable:
         yield from (row.code for row in self.codes)
         yield from sorted(self._causes)
 
-    def _prove(self, found: list[tuple[Row, Cause]], documents: tuple[Document, ...]) -> None:
+    def _prove(self, found: list[tuple[Row, Cause]]) -> None:
         """Every name in a row is the name of a row."""
+        documents = self._documents
+        known = {row.text("code"): row for row in _rows(documents, "code")}
         for row, cause in found:
             for field, names in _signatures_of(cause):
                 _refuse(row, field, names, self._signatures, "signature")
@@ -467,16 +485,12 @@ class CauseTable:
             for name, field in said:
                 _refuse(row, f"{field}.says", [name], self._messages, "message")
             codes = [message.code for message in cause.says]
-            _refuse(row, "says.code", codes, self._codes, "code")
+            _refuse(row, "says.code", codes, known, "code")
             _refuse(row, "same_matter", cause.same_matter, self._causes, "cause")
         for row in _rows(documents, "symptom"):
             _refuse(row, "signatures", row.texts("signatures"), self._signatures, "signature")
             if row.text("id") in self._signatures:
                 raise row.error("id", f"{row.text('id')!r} is a signature")
-        for row, code in self._code_rows:
-            if not any(family.prefix == code.family for family in self.families):
-                raise row.error("code", f"{code.code} is of no family")
-            _refuse(row, "causes", code.causes, self._causes, "cause")
         for row in _rows(documents, "native_bug"):
             named = [row.text("signature")] if row.has("signature") else []
             _refuse(row, "signature", named, self._signatures, "signature")

@@ -493,7 +493,9 @@ def _check_loading(matrix: Matrix) -> Iterator[str]:
         "uv",
     ):
         try:
-            getattr(matrix, table)
+            loaded = getattr(matrix, table)
+            if table == "causes":
+                _ = loaded.codes  # read when one is asked for
         except MatrixError as err:
             yield err.message
 

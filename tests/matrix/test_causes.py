@@ -322,7 +322,7 @@ def test_a_code_says_only_what_its_messages_do_not() -> None:
     assert (code.causes, code.title, code.meaning) == (("a-cause",), "it is", "So.")
     assert (code.found, code.fix) == ("In the words of a log, such as 'a word 1'.", ("Do this.",))
     with pytest.raises(MatrixError, match=r"code\[0\]\.causes: is missing"):
-        CauseTable((Document("causes/a.toml", {**data, **_silent()}),), order)
+        _ = CauseTable((Document("causes/a.toml", {**data, **_silent()}),), order).codes
 
 
 def _silent() -> dict[str, object]:
@@ -379,7 +379,7 @@ def test_a_row_that_names_no_row_is_refused_with_its_place(
     change: dict[str, dict[str, object]], words: str
 ) -> None:
     with pytest.raises(MatrixError, match=words):
-        read(**change)
+        _ = read(**change).codes
 
 
 def test_a_pattern_that_is_none_is_named_when_it_is_used() -> None:
