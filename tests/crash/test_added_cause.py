@@ -104,3 +104,41 @@ def test_an_added_cause_may_stand_as_a_hypothesis(capsys: Capture, tables: Path,
     assert raised["status"] == "unknown"
     assert raised["detail"] == "For it: the guard of node17 says so."
     assert raised["remedy"]["text"] == "to find out, run it on another node than node17"
+
+
+LAUNCHER = r"""
+[[launcher]]
+name = "ourlaunch"
+outer_code = "always 3"
+truth = "the line of the rank holds its status"
+says_exit = ["ourlaunch-rank"]
+says_rank = ["ourlaunch-rank"]
+raises = ["OurLaunchError"]
+source = "here"
+confidence = "observed"
+
+[[signature]]
+id = "ourlaunch-rank"
+regex = '''ourlaunch: rank (?P<r>\d{1,4}) ended with (?P<code>-?\d{1,3})'''
+literals = ["ourlaunch: rank"]
+sample = "ourlaunch: rank 3 ended with -11"
+source = "here"
+confidence = "observed"
+"""
+
+
+def test_an_added_launcher_is_one_row_with_its_words(
+    capsys: Capture, tables: Path, tmp_path: Path
+) -> None:
+    path = tables / "launchers.toml"
+    path.write_text(path.read_text() + LAUNCHER)
+    log = tmp_path / "job.log"
+    log.write_text("ourlaunch: rank 3 ended with -11\nourlaunch.OurLaunchError: a rank failed\n")
+    words = ["diagnose", str(log), "--matrix", str(tables), "--exit-code", "3", "--format", "json"]
+    report = json.loads(printed(capsys, *words, code=3))
+    crash = report["crash"]
+    assert crash["headline"] == "rank 3 died of SIGSEGV (-11)"
+    assert (crash["launcher"], crash["stated_by"]) == ("ourlaunch", "ourlaunch")
+    assert (crash["rank"], crash["ranks"], crash["signal"]) == (3, 4, "SIGSEGV")
+    assert report["findings"][0]["cause"] == "unknown-segfault"
+    assert "python-exception" not in {finding["cause"] for finding in report["findings"]}
