@@ -3,8 +3,9 @@
 Usage: ``python scripts/format_tables.py [--check] [--matrix DIR]``
 
 A row is a ``[[block]]`` with a field a line, in the order of its table; what says where a row comes
-from stands last. A pattern is a literal string, a long text is folded, a short list stays on its
-line. Rows keep their order: it means something in some tables.
+from stands last. Rows inside a row are blocks that follow it, such as ``[[cause.says]]``. A pattern
+is a literal string, a long text is folded, a short list stays on its line. Rows keep their order:
+it means something in some tables.
 """
 
 from __future__ import annotations
@@ -41,7 +42,12 @@ _FIELDS = {
         " handled_by shows frames"
     ),
     "build": "versions torch platform backends targets ptx_known requires tools",
-    "cause": "slug text",
+    "cause": "slug scope text cured_by_build crashes_natively decided_by explains same_matter",
+    "cause.says": "id code title detail remedy command",
+    "cause.shown": "says any all unless status survivable",
+    "cause.suspect": (
+        "id says rank any all unless signal phase lines speaks against experiment command"
+    ),
     "channel": "name url",
     "chip": "chip capability",
     "code": "code causes title meaning found fix",
@@ -50,10 +56,10 @@ _FIELDS = {
     "cuda_match": "package since before compares",
     "discriminator": "verdict exit_form decisive supporting against",
     "driver_branch": "branch windows cuda windows_firm",
-    "evidence_tool": "name gives silent_when",
+    "evidence_tool": "name gives silent_when for_endings for_ranks says",
     "exception": "torch platform backends label unknown verified glibc cxx11_abi",
-    "exit_code": "signal name unsigned means usual_causes phase_hint",
-    "exit_plain": "code means usual_causes",
+    "exit_signal": "signal name unsigned means usual_causes",
+    "exit_status": "code means usual_causes",
     "fatbin": "torch platform file cubins ptx",
     "feature": "feature torch since deepspeed",
     "formula": (
@@ -68,7 +74,7 @@ _FIELDS = {
     "imported": "version imports error",
     "index": "torch platform backends more_pythons unverified",
     "kernel_module": "flavour first last product",
-    "launcher": "name outer_code truth",
+    "launcher": "name outer_code truth says_root says_exit says_rank says_stop raises",
     "libs": "series backend cudnn nccl",
     "measurement": "id what result",
     "minor_version_compat": "major linux windows",
@@ -78,7 +84,7 @@ _FIELDS = {
     "note": "topic text",
     "op": "names nvcc needs capability cuda_from_8_0 cuda torch since triton before",
     "other_vendor": "torch rocm xpu",
-    "phase": "id marks first_suspects codes regex literals",
+    "phase": "id marks regex literals",
     "platform_tag": "torch platform tag",
     "prebuilt": "version labels toolkits torch pythons abi excluded aarch64 exclude",
     "pypi": "torch platform backend pythons glibc cxx11_abi",
@@ -96,8 +102,9 @@ _FIELDS = {
     "rule": "name",
     "save_marker": "id observation means",
     "seen": "file release sha256 status",
-    "signature": "id layer regex literals means phase proves next rules_out sample",
+    "signature": "id regex literals sample means proves",
     "size": "name bytes",
+    "symptom": "id signatures",
     "toolkit_driver": "toolkit linux windows",
     "toolkit_targets": "major oldest",
     "typical": ("name params hidden ffn layers heads kv_heads vocab is_gated is_encoder_decoder"),
@@ -180,9 +187,9 @@ class _Reader:
         blocks = [top]
         for key, item in self._items(document):
             if isinstance(item, AoT):
-                blocks.extend(self._block(f"[[{_key(key)}]]", row) for row in item.body)
+                blocks.extend(self._array(_key(key), item))
             elif isinstance(item, Table) and not item.is_super_table():
-                blocks.append(self._block(f"[{_key(key)}]", item))
+                blocks.extend(self._block(f"[{_key(key)}]", item))
             elif _are_rows(item.unwrap()):
                 blocks.extend(self._rows(key, item.unwrap()))
             else:
@@ -205,12 +212,22 @@ class _Reader:
         taken, self._comments = self._comments, []
         return taken
 
-    def _block(self, heading: str, table: Table) -> _Block:
+    def _array(self, name: str, rows: AoT) -> Iterator[_Block]:
+        for row in rows.body:
+            yield from self._block(f"[[{name}]]", row)
+
+    def _block(self, heading: str, table: Table) -> Iterator[_Block]:
+        """The block of a row, and those of the rows inside it."""
         self._beside(table)
         block = _Block(heading, self._take())
+        below: list[_Block] = []
         for key, item in self._items(table.value):
-            self._field(block, key, item)
-        return block
+            if isinstance(item, AoT):
+                below.extend(self._array(f"{heading.strip('[]')}.{_key(key)}", item))
+            else:
+                self._field(block, key, item)
+        yield block
+        yield from below
 
     def _rows(self, key: str, rows: Sequence[Mapping[str, object]]) -> Iterator[_Block]:
         for row in rows:

@@ -226,7 +226,7 @@ def test_training_configurations(tmp_path: Path, capsys: Capture) -> None:
 
 def test_tables_that_somebody_brought(tmp_path: Path, capsys: Capture) -> None:
     shutil.copytree(TESTS.parent / "compat_matrix", tmp_path / "tables")
-    path = tmp_path / "tables" / "codes.toml"
+    path = tmp_path / "tables" / "causes" / "gpu_code.toml"
     hidden = "\u202e\u200b\u2066"  # TOML admits them as they are
     path.write_text(path.read_text("utf-8").replace('title = "', f'title = "{hidden}'), "utf-8")
     tables = ["--matrix", str(tmp_path / "tables")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,12 +11,13 @@ from envguard.cli.options import takes
 from envguard.cli.out import PageOptions, write_page
 from envguard.cli.tables import load_matrix
 from envguard.errors import ExitCode, InputError
+from envguard.matrix.causes import CodeRow, plain
 from envguard.render.page import Section, page_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envguard.matrix.causes import Cause, CauseTable, CodeFamily, CodeRow
+    from envguard.matrix.causes import Cause, CauseTable, CodeFamily, Hypothesis
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import Provenance
     from envguard.render.page import Style
@@ -113,21 +115,26 @@ def _write_code(code: CodeRow, table: CauseTable, page: PageOptions, matrix: Mat
 
 
 def _write_cause(cause: Cause, table: CauseTable, page: PageOptions, matrix: Matrix) -> None:
-    codes = sorted(table.carrying(cause.slug), key=_distance)
-    fix = codes[0].fix if codes else ()
+    codes = sorted(table.carrying(cause.slug), key=CodeRow.distance)
+    fix = table.fix(cause.slug)
     body = {
         "cause": cause.slug,
         "text": cause.text,
         "codes": [_code_body(row) for row in codes],
         "fix": list(fix),
+        "told_by": list(table.samples(cause.slug)),
+        "experiments": [_experiment_body(row) for row in cause.suspects],
         "sources": _sources_body(cause.provenance),
     }
 
     def text(style: Style) -> str:
+        samples = table.samples(cause.slug)
         sections = [
             Section("means", (cause.text,)),
             Section("codes", tuple(f"{row.code}  {row.title}" for row in codes)),
             Section("fix", fix, is_numbered=len(fix) > 1),
+            Section("told by", samples if style.is_verbose else samples[:_FEW]),
+            Section("test", tuple(_experiment_words(row) for row in cause.suspects)),
             Section("source", _source_words(cause.provenance)),
         ]
         shown = sections[:1] if style.is_quiet else sections
@@ -136,9 +143,15 @@ def _write_cause(cause: Cause, table: CauseTable, page: PageOptions, matrix: Mat
     write_page(page, matrix.manifest.data_version, command="explain", body=body, text=text)
 
 
-def _distance(row: CodeRow) -> tuple[int, bool, str]:
-    """How little a code speaks of one cause in particular; checks come before what was observed."""
-    return len(row.causes), row.family in {"CRS", "SMK"}, row.code
+def _experiment_body(row: Hypothesis) -> dict[str, Any]:
+    return {"text": plain(row.experiment), "command": list(row.command)}
+
+
+def _experiment_words(row: Hypothesis) -> str:
+    """The one thing to change, where it is suspected and nothing shows it."""
+    said, command = plain(row.experiment), shlex.join(row.command)
+    text = f"{said[:1].upper()}{said[1:]}."
+    return f"{text} `{command}`" if command and command not in text else text
 
 
 def _write_list(

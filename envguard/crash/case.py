@@ -106,7 +106,7 @@ def make_case(
         facts=facts,
         deaths=find_deaths(log, known.exit_code, matrix.signals),
         seen=find_phase(log, known.phase, origin=known.phase_origin),
-        ranks=count_ranks(log) or workers or None,
+        ranks=count_ranks(log, matrix.signals) or workers or None,
         memory=known.memory,
         command=known.command,
         exit_code=known.exit_code,
@@ -129,12 +129,6 @@ _SIGNS = (
     "no-solution-words",
 )
 _AT_WORK = ("phase:iteration", "phase:eval", "phase:save", "phase:teardown", "phase-save-done")
-_OF_LAUNCHERS = (
-    "ChildFailedError",
-    "CalledProcessError",
-    "ProcessExitedException",
-    "ProcessRaisedException",
-)
 
 
 def went_on(case: Case, hit: Hit) -> bool:
@@ -157,10 +151,11 @@ def worked_after(case: Case, hit: Hit) -> bool:
 def own_exceptions(case: Case) -> tuple[Hit, ...]:
     """Exceptions that ended the program: not a launcher's, not ignored, not survived."""
     ignored = [hit.order for hit in case.log.all("ignored-exception")]
+    of_launchers = tuple(name for row in case.table.launchers for name in row.raises)
     return tuple(
         hit
         for hit in case.log.all("python-exception")
-        if not hit.groups["type"].endswith(_OF_LAUNCHERS)
+        if not hit.groups["type"].endswith(of_launchers)
         and not any(0 < hit.order - order <= _IGNORED_LINES for order in ignored)
         and not went_on(case, hit)
     )

@@ -160,7 +160,8 @@ def crash_summary(case: Case) -> dict[str, object]:
 def count_followers(case: Case) -> int:
     """Processes that ended with SIGTERM after the root did: they follow it."""
     pids = {death.pid for death in case.deaths[1:] if death.ending.signal == SIGTERM}
-    pids |= {hit.number("pid") for hit in case.log.all("torchrun-closing")}
+    stopped = (name for row in case.table.launchers for name in row.says_stop)
+    pids |= {hit.number("pid") for hit in case.log.all(*stopped)}
     pids.discard(None)
     return len(pids - {case.death.pid if case.death else None})
 
@@ -182,48 +183,23 @@ def headline(case: Case) -> str:
     return f"{who} {verb} {death.ending.text}{doing}"
 
 
-# Words of a launcher -> its row in the table, the most specific first.
-_LAUNCHERS = (
-    ("deepspeed-return-code", "deepspeed"),
-    ("deepspeed-killing", "deepspeed"),
-    ("torchrun-root", "torchrun"),
-    ("torchrun-failed-line", "torchrun"),
-    ("calledprocess-died", "accelerate-simple"),
-    ("mp-spawn-signal", "torch.multiprocessing.spawn"),
-    ("dl-exited", "DataLoader"),
-    ("slurm-oom-event", "srun"),
-    ("slurm-srun-oom", "srun"),
-    ("k8s-oomkilled", "kubernetes"),
-)
-
-
 def find_launcher(case: Case) -> LauncherRow | None:
     """The launcher whose words are in the log, and what it does with exit statuses."""
-    names = [row for signature, row in _LAUNCHERS if case.log.has(signature)]
-    return next((row for row in case.table.launchers if names and row.name == names[0]), None)
-
-
-# Signal -> the tools of the table that would have kept evidence.
-_KILL_TOOLS = ("kernel log (dmesg, journalctl -k)", "cgroup memory.events", "sacct / seff")
-_CRASH_TOOLS = ("faulthandler", "kernel log (dmesg, journalctl -k)")
-_RANK_TOOL = "torchrun --log-dir --tee 3 / --redirects 3"
-_NCCL_TOOL = "NCCL flight recorder"
+    return next((row for row in case.table.launchers if case.log.has(*row.words)), None)
 
 
 def collect_next(case: Case) -> tuple[str, ...]:
     """What to keep next time, for an ending that this log does not explain."""
     wanted = ["envguard run -- CMD: phases, memory of each rank, and what the cgroup counted"]
-    names: list[str] = []
-    if case.signal == SIGKILL:
-        names.extend(_KILL_TOOLS)
-    elif case.signal is not None and case.signal != SIGTERM:
-        names.extend(_CRASH_TOOLS)
-    if case.ranks is not None and case.ranks > 1:
-        names.append(_RANK_TOOL)
-    if case.log.has("nccl-watchdog", "nccl-error-in", "nccl-remote"):
-        names.append(_NCCL_TOOL)
-    tools = {tool.name: tool for tool in case.table.tools}
-    wanted.extend(f"{name}: {tools[name].gives}" for name in names if name in tools)
+    ending = "kill" if case.signal == SIGKILL else "crash"
+    has_crashed = case.signal is not None and case.signal != SIGTERM
+    wanted.extend(
+        f"{tool.name}: {tool.gives}"
+        for tool in case.table.tools
+        if (has_crashed and ending in tool.for_endings)
+        or (tool.for_ranks and (case.ranks or 1) > 1)
+        or case.log.has(*tool.says)
+    )
     if case.log.ends_mid_line:
         wanted.append("the whole log: this one stops in the middle of a line")
     return tuple(wanted)
@@ -271,13 +247,19 @@ def diagnose(
 def find_causes(case: Case) -> tuple[Finding, ...]:
     """What is established, or the hypotheses where nothing is; and what the status stands for."""
     found = tuple(dict.fromkeys(finding for rule in RULES for finding in rule(case)))
-    found = tuple(sorted(found, key=lambda finding: case.matrix.order.rank(finding.cause)))
+    found = tuple(sorted(found, key=lambda finding: _rank(case, finding)))
     joined = join_findings(case, found)
     if not any(finding.status is Status.FAIL for finding in joined) and not _is_told(case, found):
         known = {finding.cause for finding in joined}
         suspects = tuple(f for f in suspect_causes(case) if f.cause not in known)
         joined = (*joined, *suspects) or (_clean(case),)
     return (*joined, *_decoded(case))
+
+
+def _rank(case: Case, finding: Finding) -> tuple[bool, int]:
+    """Causes stand in their order; possible ones stand behind, as their rule gives them."""
+    is_possible = finding.status is Status.UNKNOWN
+    return is_possible, 0 if is_possible else case.matrix.order.rank(finding.cause)
 
 
 def _is_told(case: Case, found: tuple[Finding, ...]) -> bool:

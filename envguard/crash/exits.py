@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.log import Log
-    from envguard.matrix.evidence import SignalsTable
+    from envguard.matrix.evidence import LauncherRow, SignalsTable
 
 
 SIGKILL, SIGSEGV, SIGBUS, SIGABRT, SIGTERM = 9, 11, 7, 6, 15
@@ -176,30 +176,36 @@ def _stated(exit_code: int | None, table: SignalsTable) -> Iterator[Death]:
 
 
 def _by_launchers(log: Log, table: SignalsTable) -> Iterator[Death]:
-    root = log.last("torchrun-root")
-    if root is not None:
-        blocks = [h for h in log.all("torchrun-exitcode") if h.order > root.order]
-        ranks = [h for h in log.all("torchrun-rank") if h.order > root.order]
-        for hit in blocks[:1]:
-            rank = ranks[0].number("rank") if ranks else None
-            yield _death(hit, "torchrun", table, rank=rank)
-    for hit in log.all("torchrun-failed-line"):
-        yield _death(hit, "torchrun", table, rank=hit.number("r"))
-    for hit in log.all("deepspeed-return-code"):
-        yield _death(hit, "deepspeed", table)
-    for hit in log.all("torchrun-exitcode"):
-        yield _death(hit, "torchrun", table)
-    for hit in log.all("torchrun-signal", "calledprocess-died"):
-        yield Death(_ending(hit.number("n") or 0, table), hit.id, None, hit.number("pid"), hit)
-    for hit in log.all("mp-spawn-signal"):
-        number = _NAMES.get(hit.groups["name"])
-        if number is not None:
-            yield Death(_ending(number, table), "torch.multiprocessing", hit.number("r"), None, hit)
+    for row in table.launchers:
+        yield from _first_failure(row, log, table)
+    for row in table.launchers:
+        for name in row.says_exit:
+            yield from (d for hit in log.all(name) for d in _told(hit, row.name, table))
 
 
-def _death(hit: Hit, source: str, table: SignalsTable, *, rank: int | None = None) -> Death:
-    code = hit.number("code") or 0
-    return Death(normalise_exit(code, table), source, rank, hit.number("pid"), hit)
+def _first_failure(row: LauncherRow, log: Log, table: SignalsTable) -> Iterator[Death]:
+    """What the last block about the first failure says, whose rank stands in a line of its own."""
+    root = log.last(*row.says_root)
+    if root is None:
+        return
+    block = [hit for hit in log.all(*row.says_exit) if hit.order > root.order]
+    ranks = [hit.number("rank", "r") for hit in log.all(*row.says_rank) if hit.order > root.order]
+    rank = next((number for number in ranks if number is not None), None)
+    for hit in block[:1]:
+        yield from _told(hit, row.name, table, rank=rank)
+
+
+def _told(
+    hit: Hit, source: str, table: SignalsTable, *, rank: int | None = None
+) -> Iterator[Death]:
+    """The ending that a line tells: as a status, as a signal's number, or by its name."""
+    rank = hit.number("rank", "r") if rank is None else rank
+    code = hit.number("code")
+    number = hit.number("n", "n2", "n3") or _NAMES.get(hit.groups.get("name", ""))
+    if code is not None:
+        yield Death(normalise_exit(code, table), source, rank, hit.number("pid"), hit)
+    elif number is not None:
+        yield Death(_ending(number, table), source, rank, hit.number("pid"), hit)
 
 
 def _ending(number: int, table: SignalsTable) -> Ending:
@@ -255,16 +261,16 @@ def _by_words(log: Log, table: SignalsTable) -> Iterator[Death]:
             yield Death(_ending(SIGKILL, table), "log", None, None, hit)
 
 
-def count_ranks(log: Log) -> int | None:
+def count_ranks(log: Log, table: SignalsTable) -> int | None:
     """How many ranks ran on this node, as far as the log tells; None when it does not."""
+    named = [hit for row in table.launchers for hit in log.all(*row.says_rank, *row.says_stop)]
     stated = [
         number
         for hit in log.all("ranks-words")
         if (number := hit.number("n", "n2", "n3", "n4", "n5", "n6", "n7"))
     ]
     counted = [(hit.number("r") or 0) + 1 for hit in log.all("local-rank-words")]
-    counted += [(hit.number("local") or 0) + 1 for hit in log.all("torchrun-rank")]
-    counted += [(hit.number("r") or 0) + 1 for hit in log.all("torchrun-failed-line")]
-    pids = {hit.groups["pid"] for hit in log.all("deepspeed-killing", "torchrun-closing")}
+    counted += [n + 1 for hit in named if (n := hit.number("local", "r")) is not None]
+    pids = {hit.groups["pid"] for hit in named if "pid" in hit.groups}
     most = max([*stated, *counted], default=0)
     return max(most, len(pids)) or None

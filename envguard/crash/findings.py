@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
@@ -31,13 +31,17 @@ def check_shown(case: Case) -> Iterator[Finding]:
             yield from _apply(shown, case)
 
 
+def _stand_in(row: ShownBy | Hypothesis, case: Case) -> bool:
+    """Whether the log holds the signatures that a row asks for, and none that it forbids."""
+    has_any = not row.any or case.log.has(*row.any)
+    has_also = not row.all or case.log.has(*row.all)
+    return has_any and has_also and not case.log.has(*row.unless)
+
+
 def _apply(shown: ShownBy, case: Case) -> Iterator[Finding]:
-    hits = case.hits(*shown.any)
-    if not hits or case.log.has(*shown.unless):
+    if not _stand_in(shown, case):
         return
-    also = case.hits(*shown.all)
-    if shown.all and not also:
-        return
+    hits, also = case.hits(*shown.any), case.hits(*shown.all)
     is_over = shown.survivable and worked_after(case, hits[-1])
     status = Status.WARN if is_over else shown.status
     yield make_finding(case, shown.says, status, (*hits, *also))
@@ -63,7 +67,7 @@ def make_finding(
         detail: Joined to what the message says.
     """
     lines = tuple(hits)
-    groups = {k: v for hit in reversed(lines) for k, v in hit.groups.items()}
+    groups = _groups(lines)
     message = case.matrix.causes.message(says) if isinstance(says, str) else says
     said = _fill(message.detail, groups)
     return Finding(
@@ -77,6 +81,11 @@ def make_finding(
         source=_source(case, lines),
         line=lines[0].line if lines else None,
     )
+
+
+def _groups(hits: Iterable[Hit]) -> dict[str, object]:
+    """What signatures named; where several did, what the first one did."""
+    return {k: v for hit in reversed(tuple(hits)) for k, v in hit.groups.items()}
 
 
 def version_or_none(text: str) -> Version | None:
@@ -103,13 +112,13 @@ def _source(case: Case, hits: tuple[Hit, ...]) -> Source | None:
     return None
 
 
-class _Blank(dict[str, str]):
+class _Blank(dict[str, object]):
     def __missing__(self, key: str) -> str:
         return "?"
 
 
-def _fill(text: str, groups: dict[str, str]) -> str:
-    return text.format_map(_Blank(groups)) if "{" in text else text
+def _fill(text: str, values: Mapping[str, object]) -> str:
+    return text.format_map(_Blank(values)) if "{" in text else text
 
 
 _FIELDS = frozenset(entry.name for entry in fields(Hypothesis)) - {"id", "says"}
@@ -133,11 +142,10 @@ class Suspect:
         """The hypothesis with its templates filled in."""
         found = self.hypothesis
         row = case.matrix.causes.hypothesis(found) if isinstance(found, str) else found
-        given = {name: value for name, value in self.values.items() if name in _FIELDS}
-        texts = {
-            name: getattr(row, name).format_map(self.values)
+        given: dict[str, Any] = {k: v for k, v in self.values.items() if k in _FIELDS}
+        texts: dict[str, Any] = {
+            name: _fill(getattr(row, name), self.values)
             for name in ("speaks", "against", "experiment")
-            if "{" in getattr(row, name)
         }
         return replace(row, **{**texts, **given})
 
@@ -154,6 +162,19 @@ def suspect(hypothesis: str, **values: object) -> Suspect:
         values: Values of its templates, or whole fields.
     """
     return Suspect(hypothesis, values)
+
+
+def suspects_told(case: Case) -> Iterator[Suspect]:
+    """The hypotheses whose rows say when they are raised, where all of it holds."""
+    died_of = case.table.signal(case.signal) if case.signal is not None else None
+    name = died_of.name if died_of is not None else ""
+    doing = case.phase.value if case.phase is not None else "unknown"
+    for cause in case.matrix.causes.causes:
+        for row in cause.suspects:
+            fits = not row.signal or name in row.signal
+            fits = fits and (not row.phase or doing in row.phase)
+            if row.is_told and fits and _stand_in(row, case):
+                yield Suspect(row, _groups(case.hits(*row.any)))
 
 
 def _what_decides(cause: str, case: Case) -> str:

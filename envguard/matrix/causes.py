@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# The code of a message that names none: whoever adds a cause need not add a code.
+GENERAL_CODE = "CRS162"
+# Hypotheses without a rank stand behind what words tell and before what a signal leaves open.
+MIDDLE_RANK = 500
+
 
 class Scope(Enum):
     """Whose fault a cause is."""
@@ -49,7 +54,7 @@ class Message:
     Args:
         id: Its name: the cause's slug, or the slug, a dot and a word where the cause has several.
         cause: The slug of its cause.
-        code: The finding code that it prints.
+        code: The finding code that it prints; the general one where the row names none.
         title: One line.
         detail: What it means.
         remedy: What to do first; empty for nothing.
@@ -90,6 +95,9 @@ class ShownBy:
 class Hypothesis:
     """A cause that may be it: what speaks for and against, and the one experiment that decides.
 
+    A row that states signatures or signals is raised where all that it states holds; one that
+    states none is raised by a rule, which knows what no row can say.
+
     Args:
         id: Its name, by which a rule asks for it.
         says: The message of the cause.
@@ -98,8 +106,14 @@ class Hypothesis:
         experiment: The one thing to change, and what would decide.
         command: The experiment as a command; empty where it is none.
         lines: Signatures whose lines are shown.
-        any: Signatures that raise it without a rule; empty where a rule asks for it.
-        unless: Signatures that forbid that.
+        any: Signatures of which one has to be there; empty needs none.
+        all: Signatures of which one has to be there as well; empty needs none.
+        unless: Signatures that forbid it.
+        signal: Names of the signals of which it has to have died; empty needs none.
+        phase: What it has to have been doing, ``unknown`` among them; empty needs nothing.
+        rank: Its place among the hypotheses of a crash, the smallest first: from 100 on what
+            hangs and what is gone, from 200 on what words tell, from 600 on what a signal leaves
+            open, from 900 on what nothing explains.
     """
 
     id: str
@@ -110,7 +124,16 @@ class Hypothesis:
     command: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     any: tuple[str, ...] = ()
+    all: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
+    signal: tuple[str, ...] = ()
+    phase: tuple[str, ...] = ()
+    rank: int = 0
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the row itself says when it is raised."""
+        return bool(self.any or self.signal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +221,12 @@ class CodeRow:
 
     Args:
         code: ``FAM###``; never reused.
-        causes: Slugs that findings with this code carry.
-        title: A few words.
-        meaning: What it means for the program.
-        found: From which facts and tables it is told.
-        fix: What to do, the first step first; empty when there is nothing to do.
+        causes: Slugs that findings with this code carry: those whose messages print it, and those
+            that checks give it.
+        title: A few words; where the row has none, those of the first message that prints it.
+        meaning: What it means for the program; else what that message says.
+        found: From which facts and tables it is told; else the words by which it is.
+        fix: What to do, the first step first; else that message's; empty for nothing to do.
     """
 
     code: str
@@ -217,6 +241,10 @@ class CodeRow:
     def family(self) -> str:
         """The letters that it begins with."""
         return self.code.rstrip("0123456789")
+
+    def distance(self) -> tuple[int, bool, str]:
+        """How little it speaks of one cause in particular; checks come before observations."""
+        return len(self.causes), self.family in {"CRS", "SMK"}, self.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +329,8 @@ class CauseTable:
 
     def __init__(self, documents: tuple[Document, ...], order: OrderTable) -> None:
         self.order = order
-        found = [(row, _read_cause(row)) for row in _rows(documents, "cause")]
+        symptoms = {row.text("id"): row.texts("signatures") for row in _rows(documents, "symptom")}
+        found = [(row, _read_cause(row, symptoms)) for row in _rows(documents, "cause")]
         found.sort(key=lambda pair: order.rank(pair[1].slug))
         self.causes = tuple(cause for _, cause in found)
         self._causes = _unique("slug", [(row, cause.slug, cause) for row, cause in found])
@@ -312,10 +341,74 @@ class CauseTable:
         self.signature_places = tuple((row.place, signature) for row, signature in signatures)
         self._signatures = _unique("id", [(row, s.id, s) for row, s in signatures])
         self.native_bugs = tuple(_read_bug(row) for row in _rows(documents, "native_bug"))
-        self._code_rows = [(row, _read_code(row)) for row in _rows(documents, "code")]
-        self._codes = _unique("code", [(row, code.code, code) for row, code in self._code_rows])
-        self.codes = tuple(self._codes[code] for code in sorted(self._codes))
-        self._prove(found, documents)
+        self._documents = documents
+        self._prove(found)
+
+    @cached_property
+    def codes(self) -> tuple[CodeRow, ...]:
+        """All codes by name; read when one is asked for, which reports never do.
+
+        Raises:
+            MatrixError: A row misses a field, is stated twice, or names a cause that is none.
+        """
+        return tuple(self._codes[code] for code in sorted(self._codes))
+
+    @cached_property
+    def _codes(self) -> dict[str, CodeRow]:
+        printed: dict[str, list[Message]] = {}
+        for message in sorted(self._messages.values(), key=lambda message: message.cause):
+            printed.setdefault(message.code, []).append(message)
+        rows = [(row, row.text("code")) for row in _rows(self._documents, "code")]
+        found = [(row, self._read_code(row, printed.get(code, []))) for row, code in rows]
+        for row, code in found:
+            if not any(family.prefix == code.family for family in self.families):
+                raise row.error("code", f"{code.code} is of no family")
+            _refuse(row, "causes", code.causes, self._causes, "cause")
+        return _unique("code", [(row, code.code, code) for row, code in found])
+
+    def _read_code(self, row: Row, said: list[Message]) -> CodeRow:
+        """A code, with what its row leaves out taken from the messages that print it."""
+        code = row.text("code")
+        listed = row.words("causes") if row.has("causes") else ()
+        derived = [message.cause for message in said if message.cause not in listed]
+        if not said and code != GENERAL_CODE:
+            for field in ("causes", "title", "meaning", "found"):
+                row.text(field)  # nothing else says it
+        first = said[0] if said else Message(code, "", code, code)
+        return CodeRow(
+            code=code,
+            causes=(*listed, *dict.fromkeys(derived)),
+            title=_text(row, "title", plain(first.title)),
+            meaning=_text(row, "meaning", plain(first.detail)),
+            found=_text(row, "found") or self._told_by(first.cause),
+            fix=_texts(row, "fix") if row.has("fix") or row.has("meaning") else _steps(said),
+            provenance=row.provenance(),
+        )
+
+    def _told_by(self, slug: str) -> str:
+        samples = [repr(text) for text in self.samples(slug)]
+        return f"In the words of a log, such as {samples[0]}." if samples else "From a log."
+
+    def samples(self, slug: str) -> tuple[str, ...]:
+        """Texts by which a cause is told: that show it, let it be suspected, or come from it."""
+        cause = self._causes.get(slug)
+        if cause is None:
+            return ()
+        names = [name for row in cause.shown for name in row.any]
+        names += [name for row in cause.suspects for name in row.lines]
+        known = (self._signatures.get(name) for name in dict.fromkeys([*names, *cause.explains]))
+        return tuple(row.sample.strip() for row in known if row is not None)
+
+    def fix(self, slug: str) -> tuple[str, ...]:
+        """What to do about a cause: what the code says that speaks of it most, else its messages.
+
+        Checks come before what was observed.
+        """
+        cause = self._causes.get(slug)
+        codes = [row for row in self.carrying(slug) if row.code != GENERAL_CODE]
+        if codes:
+            return min(codes, key=CodeRow.distance).fix
+        return _steps(cause.says) if cause is not None else ()
 
     @property
     def families(self) -> tuple[CodeFamily, ...]:
@@ -382,8 +475,10 @@ class CauseTable:
         yield from (row.code for row in self.codes)
         yield from sorted(self._causes)
 
-    def _prove(self, found: list[tuple[Row, Cause]], documents: tuple[Document, ...]) -> None:
+    def _prove(self, found: list[tuple[Row, Cause]]) -> None:
         """Every name in a row is the name of a row."""
+        documents = self._documents
+        known = {row.text("code"): row for row in _rows(documents, "code")}
         for row, cause in found:
             for field, names in _signatures_of(cause):
                 _refuse(row, field, names, self._signatures, "signature")
@@ -392,12 +487,12 @@ class CauseTable:
             for name, field in said:
                 _refuse(row, f"{field}.says", [name], self._messages, "message")
             codes = [message.code for message in cause.says]
-            _refuse(row, "says.code", codes, self._codes, "code")
+            _refuse(row, "says.code", codes, known, "code")
             _refuse(row, "same_matter", cause.same_matter, self._causes, "cause")
-        for row, code in self._code_rows:
-            if not any(family.prefix == code.family for family in self.families):
-                raise row.error("code", f"{code.code} is of no family")
-            _refuse(row, "causes", code.causes, self._causes, "cause")
+        for row in _rows(documents, "symptom"):
+            _refuse(row, "signatures", row.texts("signatures"), self._signatures, "signature")
+            if row.text("id") in self._signatures:
+                raise row.error("id", f"{row.text('id')!r} is a signature")
         for row in _rows(documents, "native_bug"):
             named = [row.text("signature")] if row.has("signature") else []
             _refuse(row, "signature", named, self._signatures, "signature")
@@ -408,7 +503,7 @@ def _signatures_of(cause: Cause) -> Iterator[tuple[str, tuple[str, ...]]]:
     for shown in cause.shown:
         yield "shown", (*shown.any, *shown.all, *shown.unless)
     for suspect in cause.suspects:
-        yield "suspect", (*suspect.lines, *suspect.any, *suspect.unless)
+        yield "suspect", (*suspect.lines, *suspect.any, *suspect.all, *suspect.unless)
 
 
 def _refuse(
@@ -453,16 +548,32 @@ def _texts(row: Row, field: str) -> tuple[str, ...]:
     return row.texts(field) if row.has(field) else ()
 
 
-def _read_cause(row: Row) -> Cause:
+def _steps(said: Iterable[Message]) -> tuple[str, ...]:
+    """What messages say to do first, as sentences, each once."""
+    texts = dict.fromkeys(plain(message.remedy) for message in said if message.remedy)
+    return tuple(f"{text[:1].upper()}{text[1:].rstrip('.')}." for text in texts)
+
+
+def plain(text: str) -> str:
+    """A template for a person who has no log at hand: ``{node}`` becomes ``NODE``."""
+    return re.sub(r"\{(\w+)\}", lambda match: match[1].upper(), text)
+
+
+def _names(row: Row, field: str, symptoms: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The signatures that a field names; a symptom stands for all of its own."""
+    return tuple(one for name in _texts(row, field) for one in symptoms.get(name, (name,)))
+
+
+def _read_cause(row: Row, symptoms: Mapping[str, tuple[str, ...]]) -> Cause:
     slug = row.text("slug")
     return Cause(
         slug=slug,
         text=row.text("text"),
         scope=row.value("scope", Scope),
         says=tuple(_read_message(below, slug) for below in _below(row, "says")),
-        shown=tuple(_read_shown(below, slug) for below in _below(row, "shown")),
-        suspects=tuple(_read_suspect(below, slug) for below in _below(row, "suspect")),
-        explains=_texts(row, "explains"),
+        shown=tuple(_read_shown(below, slug, symptoms) for below in _below(row, "shown")),
+        suspects=tuple(_read_suspect(below, slug, symptoms) for below in _below(row, "suspect")),
+        explains=_names(row, "explains", symptoms),
         same_matter=frozenset(_texts(row, "same_matter")),
         cured_by_build=row.flag("cured_by_build", default=False),
         crashes_natively=row.flag("crashes_natively", default=False),
@@ -478,7 +589,7 @@ def _read_message(row: Row, slug: str) -> Message:
     return Message(
         id=name,
         cause=slug,
-        code=row.text("code"),
+        code=_text(row, "code", GENERAL_CODE),
         title=row.text("title"),
         detail=_text(row, "detail"),
         remedy=_text(row, "remedy"),
@@ -486,28 +597,34 @@ def _read_message(row: Row, slug: str) -> Message:
     )
 
 
-def _read_shown(row: Row, slug: str) -> ShownBy:
+def _read_shown(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]]) -> ShownBy:
+    row.texts("any")  # nothing is shown by nothing
     return ShownBy(
         says=_text(row, "says", slug),
-        any=row.texts("any"),
-        all=_texts(row, "all"),
-        unless=_texts(row, "unless"),
+        any=_names(row, "any", symptoms),
+        all=_names(row, "all", symptoms),
+        unless=_names(row, "unless", symptoms),
         status=row.value("status", Status) if row.has("status") else Status.FAIL,
         survivable=row.flag("survivable", default=False),
     )
 
 
-def _read_suspect(row: Row, slug: str) -> Hypothesis:
+def _read_suspect(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]]) -> Hypothesis:
+    told = _names(row, "any", symptoms)
     return Hypothesis(
         id=_text(row, "id", slug),
         says=_text(row, "says", slug),
         speaks=_text(row, "speaks"),
         against=_text(row, "against"),
-        experiment=_text(row, "experiment"),
+        experiment=row.text("experiment"),
         command=_texts(row, "command"),
-        lines=_texts(row, "lines"),
-        any=_texts(row, "any"),
-        unless=_texts(row, "unless"),
+        lines=_names(row, "lines", symptoms) if row.has("lines") else told,
+        any=told,
+        all=_names(row, "all", symptoms),
+        unless=_names(row, "unless", symptoms),
+        signal=_texts(row, "signal"),
+        phase=_texts(row, "phase"),
+        rank=row.integer("rank") if row.has("rank") else MIDDLE_RANK,
     )
 
 
@@ -519,18 +636,6 @@ def _read_signature(row: Row) -> Signature:
         means=_text(row, "means"),
         proves=row.value("proves", Proof) if row.has("proves") else Proof.HIGH,
         sample=row.text("sample"),
-        provenance=row.provenance(),
-    )
-
-
-def _read_code(row: Row) -> CodeRow:
-    return CodeRow(
-        code=row.text("code"),
-        causes=row.words("causes"),
-        title=row.text("title"),
-        meaning=row.text("meaning"),
-        found=row.text("found"),
-        fix=_texts(row, "fix"),
         provenance=row.provenance(),
     )
 

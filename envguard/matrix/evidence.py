@@ -43,12 +43,33 @@ class ExitStatus:
 
 @dataclass(frozen=True, slots=True)
 class LauncherRow:
-    """What a launcher does with the exit status of a rank, and where the truth is."""
+    """What a launcher does with the exit status of a rank, where the truth is, and its words.
+
+    Args:
+        name: Its name.
+        outer_code: The status that it ends with itself.
+        truth: Where the status of the rank is told.
+        says_root: Signatures of the line above the first failure, or that it is known by.
+        says_exit: Signatures that tell how a rank ended.
+        says_rank: Signatures that name a rank.
+        says_stop: Signatures of ranks that it stops because another one failed.
+        raises: Its own exceptions, which follow the failure of a rank.
+    """
 
     name: str
     outer_code: str
     truth: str
+    says_root: tuple[str, ...]
+    says_exit: tuple[str, ...]
+    says_rank: tuple[str, ...]
+    says_stop: tuple[str, ...]
+    raises: tuple[str, ...]
     provenance: Provenance
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All signatures by which it is known."""
+        return (*self.says_root, *self.says_exit, *self.says_rank, *self.says_stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +107,23 @@ class ErrorRow:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceTool:
-    """A tool that would have kept evidence, and when it keeps none."""
+    """A tool that would have kept evidence, and when it keeps none.
+
+    Args:
+        name: Its name.
+        gives: What it keeps.
+        silent_when: When it keeps nothing.
+        for_endings: ``kill``, ``crash``: the endings of which it keeps evidence.
+        for_ranks: It helps where there are several ranks.
+        says: Signatures of endings of which it keeps evidence.
+    """
 
     name: str
     gives: str
     silent_when: str
+    for_endings: tuple[str, ...]
+    for_ranks: bool
+    says: tuple[str, ...]
     provenance: Provenance
 
 
@@ -166,6 +199,10 @@ def _text(row: Row, field: str) -> str:
     return row.text(field) if row.has(field) else ""
 
 
+def _texts(row: Row, field: str) -> tuple[str, ...]:
+    return row.texts(field) if row.has(field) else ()
+
+
 def _read_signal(row: Row) -> ExitSignal:
     return ExitSignal(
         row.integer("signal"),
@@ -185,7 +222,15 @@ def _read_status(row: Row) -> ExitStatus:
 
 def _read_launcher(row: Row) -> LauncherRow:
     return LauncherRow(
-        row.text("name"), row.text("outer_code"), row.text("truth"), row.provenance()
+        name=row.text("name"),
+        outer_code=row.text("outer_code"),
+        truth=row.text("truth"),
+        says_root=_texts(row, "says_root"),
+        says_exit=_texts(row, "says_exit"),
+        says_rank=_texts(row, "says_rank"),
+        says_stop=_texts(row, "says_stop"),
+        raises=_texts(row, "raises"),
+        provenance=row.provenance(),
     )
 
 
@@ -242,5 +287,11 @@ def _read_nccl(row: Row) -> ErrorRow:
 
 def _read_tool(row: Row) -> EvidenceTool:
     return EvidenceTool(
-        row.text("name"), row.text("gives"), row.text("silent_when"), row.provenance()
+        name=row.text("name"),
+        gives=row.text("gives"),
+        silent_when=row.text("silent_when"),
+        for_endings=_texts(row, "for_endings"),
+        for_ranks=row.flag("for_ranks", default=False),
+        says=_texts(row, "says"),
+        provenance=row.provenance(),
     )

@@ -177,9 +177,10 @@ class Matrix:
         """Causes, their sentences, the signatures that show them, and finding codes."""
         from envguard.matrix.causes import CauseTable  # loaded with its tables
 
-        names = table_names(self.folder, "causes")
-        documents = tuple(self.document(f"causes/{name}.toml") for name in names)
-        return CauseTable(documents, self.order)
+        names = [f"causes/{name}" for name in table_names(self.folder, "causes")]
+        # Launchers, exits, phases and breaks have signatures of their own.
+        names += ("launchers", "exits", "evidence", "breaks")
+        return CauseTable(tuple(self.document(f"{name}.toml") for name in names), self.order)
 
     @cached_property
     def package_names(self) -> frozenset[str]:

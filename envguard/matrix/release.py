@@ -26,7 +26,7 @@ _MOST_UNPACKED = 128 * 1024 * 1024
 _MOST_FILES = 500
 _VERSION = re.compile(r"[0-9]{4}\.[0-9]{2}\.[0-9]{2}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_MEMBER = re.compile(r"(?:packages/)?[a-z0-9][a-z0-9_.-]{0,80}\.toml")
+_MEMBER = re.compile(r"(?:(?:causes|packages)/)?[a-z0-9][a-z0-9_.-]{0,80}\.toml")
 # What zipfile raises on archives that are cut, encrypted (RuntimeError), of a newer kind
 # (NotImplementedError, a RuntimeError), or lie about their parts.
 _UNREADABLE = (
@@ -159,7 +159,8 @@ def _unpack(archive: zipfile.ZipFile, where: str, folder: Path) -> None:
     if len(set(names)) != len(names) or len(names) > _MOST_FILES:
         raise DocumentError(f"{where}: holds a table twice, or more than {_MOST_FILES}")
     left = _MOST_UNPACKED
-    (folder / "packages").mkdir()
+    for name in ("causes", "packages"):
+        (folder / name).mkdir()
     for member in members:
         with archive.open(member) as file:
             content = file.read(left + 1)

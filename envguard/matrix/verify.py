@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date
 from itertools import pairwise
+from string import Formatter
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -20,6 +21,7 @@ from envguard.facts.versions import (
     CudaVersion,
     DriverVersion,
 )
+from envguard.matrix.causes import compile_pattern
 from envguard.matrix.rows import Segment
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from packaging.specifiers import SpecifierSet
 
+    from envguard.matrix.causes import Cause
     from envguard.matrix.loader import Matrix
     from envguard.matrix.packages import PackageTable
     from envguard.matrix.reading import Document, Row
@@ -372,6 +375,59 @@ def check_mixing_grows(matrix: Matrix) -> Iterator[str]:
             yield f"deepspeed.toml: {after.version}: minors: {listed} of {before.version} is gone"
 
 
+def check_signatures(matrix: Matrix) -> Iterator[str]:
+    """Each pattern is one, and finds its sample in a line that holds one of its literals."""
+    for place, row in matrix.causes.signature_places:
+        try:
+            pattern = row.pattern
+        except MatrixError as err:
+            yield f"{place}.regex: {err.message}"
+            continue
+        lines = [line for line in row.sample.split("\n") if pattern.search(line)]
+        if not lines:
+            yield f"{place}.sample: {row.id} does not match it"
+        elif not any(literal in line for line in lines for literal in row.literals):
+            yield f"{place}.literals: none of {row.id} stands in its sample"
+    for index, phase in enumerate(matrix.signals.phases):
+        try:
+            compile_pattern(phase.id, phase.regex)
+        except MatrixError as err:
+            yield f"evidence.toml: phase[{index}].regex: {err.message}"
+
+
+def check_names_of_signatures(matrix: Matrix) -> Iterator[str]:
+    """What launchers and tools are known by are signatures."""
+    known = {row.id for row in matrix.causes.signatures}
+    named = [("launchers.toml", row.name, row.words) for row in matrix.signals.launchers]
+    named += [("evidence.toml", row.name, row.says) for row in matrix.signals.tools]
+    for table, row, names in named:
+        yield from (f"{table}: {row}: there is no signature {n}" for n in names if n not in known)
+
+
+def check_causes(matrix: Matrix) -> Iterator[str]:
+    """The order names causes, conditions name signals, and sentences are templates."""
+    for slug in matrix.order.causes:
+        if matrix.causes.cause(slug) is None:
+            yield f"order.toml: order: there is no cause {slug}"
+    signals = {row.name for row in matrix.signals.signals}
+    for cause in matrix.causes.causes:
+        for row in cause.suspects:
+            unknown = [name for name in row.signal if name not in signals]
+            yield from (f"{row.id}: suspect.signal: there is no signal {n}" for n in unknown)
+        for name, text in _sentences(cause):
+            try:
+                list(Formatter().parse(text))
+            except ValueError as err:
+                yield f"{name}: {text[:40]!r} is no template: {err}"
+
+
+def _sentences(cause: Cause) -> Iterator[tuple[str, str]]:
+    for message in cause.says:
+        yield from ((message.id, text) for text in (message.title, message.detail, message.remedy))
+    for row in cause.suspects:
+        yield from ((row.id, text) for text in (row.speaks, row.against, row.experiment))
+
+
 PACKAGE_INVARIANTS: tuple[Callable[[Matrix], Iterator[str]], ...] = (
     check_packages_load,
     check_package_sources,
@@ -382,6 +438,9 @@ PACKAGE_INVARIANTS: tuple[Callable[[Matrix], Iterator[str]], ...] = (
     check_fixes_cure,
     check_shown_words,
     check_mixing_grows,
+    check_signatures,
+    check_names_of_signatures,
+    check_causes,
 )
 
 
@@ -419,7 +478,8 @@ def _check_manifest(matrix: Matrix) -> Iterator[str]:
 
 def _check_loading(matrix: Matrix) -> Iterator[str]:
     for table in (
-        "codes",
+        "breaks",
+        "causes",
         "drivers",
         "gpus",
         "index",
@@ -433,7 +493,9 @@ def _check_loading(matrix: Matrix) -> Iterator[str]:
         "uv",
     ):
         try:
-            getattr(matrix, table)
+            loaded = getattr(matrix, table)
+            if table == "causes":
+                _ = loaded.codes  # read when one is asked for
         except MatrixError as err:
             yield err.message
 
@@ -608,7 +670,6 @@ def _by_file(row: Row) -> object:
 
 # Every array of every table with the order of its rows.
 TABLES: dict[str, dict[str, Callable[[Row], object]]] = {
-    "codes.toml": {"cause": _text("slug"), "code": _text("code")},
     "drivers.toml": {
         "toolkit_driver": _version("toolkit"),
         "minor_version_compat": _number("major"),

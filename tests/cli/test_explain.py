@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import shutil
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import jsonschema
 import pytest
 
 from envguard.cli.main import main
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads(files("envguard.render").joinpath("explain.schema.json").read_text())
 Capture = pytest.CaptureFixture[str]
 
@@ -187,25 +184,54 @@ def test_nothing_but_ascii_goes_into_a_pipe(capsys: Capture) -> None:
     assert "\x1b" not in explained(capsys, "GPU001")
 
 
+def test_a_cause_shows_the_words_by_which_it_is_told_and_the_experiment(capsys: Capture) -> None:
+    text = explained(capsys, "arch-missing-old-gpu")
+    assert "\ntold by RuntimeError: FlashAttention only supports Ampere GPUs or newer.\n" in text
+    assert "\ntest    Print which torch is imported and what it holds code for. `python -c" in text
+    found = document(capsys, "gpu-busy")
+    assert found["told_by"] == ["CUDA error: CUDA-capable device(s) is/are busy or unavailable"]
+    assert found["experiments"] == [
+        {
+            "text": "look at the compute mode and at old processes",
+            "command": ["nvidia-smi", "-q", "-d", "COMPUTE,PIDS"],
+        }
+    ]
+
+
+def test_only_some_of_many_samples_are_shown_unless_all_are_asked_for(capsys: Capture) -> None:
+    few, all_of_them = (explained(capsys, "toolkit-missing", *words) for words in ((), ("-v",)))
+    found = document(capsys, "toolkit-missing")
+    assert isinstance(found["told_by"], list)
+    assert len(found["told_by"]) > 4
+    last = str(found["told_by"][-1]).split(maxsplit=1)[0]
+    assert last in all_of_them
+    assert len(few) < len(all_of_them)
+
+
 def test_a_folder_of_tables_is_used(capsys: Capture, tmp_path: Path) -> None:
-    (tmp_path / "manifest.toml").write_text('schema_version = 1\ndata_version = "2030.01.01"\n')
-    (tmp_path / "codes.toml").write_text(
-        'family.GPU = "code"\n'
-        'cause = [{ slug = "a-cause", text = "It is.", source = "s", confidence = "doc" }]\n'
-        '[[code]]\ncode = "GPU001"\ncauses = "a-cause"\ntitle = "a title"\nmeaning = "It means."\n'
-        'found = "So."\nfix = []\nsource = "s"\nconfidence = "doc"\n'
-        '[sources]\ns = { url = "u", checked = "2030-01-01" }\n'
+    tables = tmp_path / "tables"
+    shutil.copytree(ROOT / "compat_matrix", tables, ignore=shutil.ignore_patterns("*.py*"))
+    path = tables / "causes" / "gpu_code.toml"
+    title = "the build has no code for this older GPU"
+    text = path.read_text()
+    assert title in text
+    path.write_text(text.replace(title, "another title"))
+    assert explained(capsys, "GPU001", "--matrix", str(tables)).startswith(
+        "GPU001  another title\n"
     )
-    assert explained(capsys, "GPU001", "--matrix", str(tmp_path)).startswith("GPU001  a title\n")
     assert main(["explain", "GPU001", "--matrix", str(tmp_path / "none")]) == 2
     assert "is no folder" in capsys.readouterr().err
 
 
-def test_check_does_not_read_the_catalogue() -> None:
-    code = (
-        "import sys; from envguard.cli.app import main; "
-        "main(['check', 'torch==2.11.0+cu128', '--gpu', 'Tesla V100', '--driver', '535.104.05']); "
-        "print('envguard.matrix.codes' in sys.modules, file=sys.stderr)"
+@pytest.mark.parametrize("version", [1, 3])
+def test_tables_of_another_schema_are_refused_in_one_line(
+    capsys: Capture, tmp_path: Path, version: int
+) -> None:
+    manifest = f'schema_version = {version}\ndata_version = "2030.01.01"\n'
+    (tmp_path / "manifest.toml").write_text(manifest)
+    assert main(["explain", "GPU001", "--matrix", str(tmp_path)]) == 2
+    said, *hint = capsys.readouterr().err.splitlines()
+    assert said.endswith(
+        f"manifest.toml: schema_version: {version} is not the one this envguard reads (2)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.strip() == "False"
+    assert len(hint) <= 1

@@ -396,14 +396,14 @@ def test_broken_tables_are_reported_and_fail(capsys: Capture, tables: Path) -> N
 
 
 def test_a_catalogue_without_a_source_is_a_problem(capsys: Capture, tables: Path) -> None:
-    path = tables / "codes.toml"
-    path.write_text(path.read_text().replace('source = "posix"', 'source = "hearsay"', 1))
+    path = tables / "causes/shared_memory.toml"
+    path.write_text(path.read_text().replace('source = "torch-dl"', 'source = "hearsay"', 1))
     found = document(capsys, "verify", "--matrix", str(tables), code=1)
-    assert "codes.toml" in found["problems"][0]
+    assert "causes/shared_memory.toml" in found["problems"][0]
     assert "'hearsay' is not among the sources" in found["problems"][0]
 
 
 def test_tables_without_a_usable_manifest_are_a_problem(capsys: Capture, tables: Path) -> None:
-    (tables / "manifest.toml").write_text('schema_version = 1\ndata_version = ""\n')
+    (tables / "manifest.toml").write_text('schema_version = 2\ndata_version = ""\n')
     assert main(["matrix", "verify", "--matrix", str(tables)]) == 1
     assert capsys.readouterr().out == "broken: manifest.toml: data_version: expected a text\n"

@@ -173,14 +173,15 @@ def test_a_hash_that_the_user_states_must_be_that_of_the_archive(
 
 def changed_signals(folder: Path, regex: str) -> None:
     """Tables of which one pattern is another one."""
-    path = folder / "signals.toml"
+    path = folder / "causes" / "host_memory.toml"
     text = path.read_text(encoding="utf-8")
-    start = text.index('regex = "', text.index('id = "cgroup-failcnt"')) + len('regex = "')
-    end = text.index('", literals', start)
+    opening = "regex = '''"
+    start = text.index(opening, text.index('id = "cgroup-v2-oomkill"')) + len(opening)
+    end = text.index("'''\n", start)
     path.write_text(text[:start] + regex + text[end:], encoding="utf-8")
 
 
-EXPONENTIAL = "memory.failcnt (?:a|a[b-z]?|ab?)*(?P<n>[1-9])"
+EXPONENTIAL = "oom_kill (?:a|a[b-z]?|ab?)*(?P<n>[1-9])"
 
 
 def test_a_release_with_a_pattern_that_can_be_made_to_hang_is_refused(
@@ -190,8 +191,8 @@ def test_a_release_with_a_pattern_that_can_be_made_to_hang_is_refused(
     changed_signals(folder, EXPONENTIAL)
     assert pack([str(served.folder), "--matrix", str(folder)]) == 0
     said = refused(capsys, "--from", f"{served.url}/release.json")
-    assert "signals.toml: signature[" in said
-    assert "regex (cgroup-failcnt): 'memory.failcnt (?:a|a[b-z]?|ab?)*" in said
+    assert "causes/host_memory.toml: signature[" in said
+    assert "regex (cgroup-v2-oomkill): 'oom_kill (?:a|a[b-z]?|ab?)*" in said
     assert "s for a megabyte" in said
     assert kept(tmp_path) == []
 
@@ -202,7 +203,7 @@ def test_verify_names_a_pattern_of_a_users_tables_that_can_be_made_to_hang(
     folder = tables(tmp_path, "2027.01.31")
     changed_signals(folder, EXPONENTIAL)
     assert main(["matrix", "verify", "--matrix", str(folder)]) == 1
-    assert "(cgroup-failcnt): 'memory.failcnt" in capsys.readouterr().out
+    assert "(cgroup-v2-oomkill): 'oom_kill" in capsys.readouterr().out
 
 
 def test_a_users_tables_are_tried_once(
@@ -216,7 +217,7 @@ def test_a_users_tables_are_tried_once(
     # tables that stand marked as tried are not tried again, others are
     changed_signals(folder, EXPONENTIAL)
     assert main(show) == 2
-    assert "(cgroup-failcnt): 'memory.failcnt" in capsys.readouterr().err
+    assert "(cgroup-v2-oomkill): 'oom_kill" in capsys.readouterr().err
     assert list((tmp_path / "cache" / "tried").iterdir()) == [mark]
     forged = mark.with_name(_digest(folder))
     forged.touch(mode=0o600)

@@ -73,5 +73,7 @@ def test_a_bug_that_names_no_signature_of_the_table_is_refused() -> None:
     data["native_bug"] = [{**first, "signature": "no-such-frame"}]
     names = [item.name for item in (matrix.folder / "causes").iterdir()]
     others = [matrix.document(f"causes/{name}") for name in names if name != "native.toml"]
+    beside = ("launchers", "exits", "evidence", "breaks")
+    others += [matrix.document(f"{name}.toml") for name in beside]
     with pytest.raises(MatrixError, match=r"native_bug\[0\]\.signature: there is no signature"):
         CauseTable((*others, Document("causes/native.toml", data)), matrix.order)

@@ -8,7 +8,7 @@ import re
 import tomllib
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,11 +101,23 @@ def _slugs(node: ast.expr | None) -> list[str]:
 
 @functools.cache
 def table_words() -> frozenset[tuple[str, str]]:
-    """Field and text of every ``cause``, ``causes`` and ``code`` that a data table states."""
+    """Field and text of every ``cause``, ``causes`` and ``code`` that a data table states.
+
+    Of the tables of causes: the codes of messages, and the causes that their own rows raise.
+    """
     folder = ROOT / "compat_matrix"
     paths = [*folder.glob("*.toml"), *folder.glob("packages/*.toml")]
-    tables = [tomllib.loads(path.read_text()) for path in paths if path.name != "codes.toml"]
-    return frozenset(pair for table in tables for pair in _fields(table))
+    tables = [tomllib.loads(path.read_text()) for path in paths]
+    causes = [tomllib.loads(path.read_text()) for path in folder.glob("causes/*.toml")]
+    found = {pair for table in tables for pair in _fields(table)}
+    found |= {pair for table in causes for row in table.get("cause", ()) for pair in _raised(row)}
+    return frozenset(found)
+
+
+def _raised(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from (("code", message["code"]) for message in row.get("says", ()) if "code" in message)
+    if row.get("shown") or any("any" in one or "signal" in one for one in row.get("suspect", ())):
+        yield "cause", row["slug"]
 
 
 def _fields(value: object) -> Iterator[tuple[str, str]]:

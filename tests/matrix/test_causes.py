@@ -1,18 +1,23 @@
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
 import pytest
 
+from envguard.crash.phases import Phase
 from envguard.errors import MatrixError
-from envguard.matrix.causes import CauseTable, OrderTable
+from envguard.matrix.causes import GENERAL_CODE, CauseTable, OrderTable
 from envguard.matrix.loader import Matrix
 from envguard.matrix.reading import Document
+from envguard.matrix.verify import verify
 from tests.matrix.literals import (
     CODE,
+    ROOT,
     SLUG,
     causes_of,
+    choices,
     package_trees,
     pairs_of,
     table_words,
@@ -20,7 +25,10 @@ from tests.matrix.literals import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from envguard.matrix.causes import CodeRow
+    from tests.matrix.conftest import Break
 
 # The causes that the specification names; some of them only occur in reports so far.
 SPECIFIED = """
@@ -89,6 +97,77 @@ def test_every_code_with_a_row_is_used(table: CauseTable) -> None:
     used = {text for _, tree in package_trees() for text in texts(tree)}
     used |= {word for _, word in table_words()}
     assert [row.code for row in table.codes if row.code not in used] == []
+
+
+def test_every_message_and_hypothesis_of_a_rule_is_a_row_and_every_row_is_used(
+    table: CauseTable,
+) -> None:
+    asked = {name: by for by, tree in package_trees() for name in _asked_for(tree)}
+    messages = {message.id for cause in table.causes for message in cause.says}
+    raised = [row for cause in table.causes for row in cause.suspects]
+    assert len(asked) > 60
+    known = messages | {row.id for row in raised}
+    assert {name: by for name, by in asked.items() if name not in known} == {}
+    told = {row.says for cause in table.causes for row in cause.shown}
+    told |= {row.says for row in raised}
+    named = {text for _, tree in package_trees() for text in texts(tree)}
+    assert sorted(messages - told - named) == []
+    assert [row.id for row in raised if not row.is_told and row.id not in named] == []
+
+
+def _asked_for(tree: ast.Module) -> Iterator[str]:
+    """The names that rules give to ``suspect``, ``make_finding`` and ``message``."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        match node.func, node.args:
+            case ast.Name(id="suspect"), [first, *_]:
+                yield from choices(first)
+            case ast.Name(id="make_finding"), [_, second, *_]:
+                yield from choices(second)
+            case ast.Attribute(attr="message" | "hypothesis"), [first]:
+                yield from choices(first)
+            case _:
+                pass
+
+
+def test_every_signature_is_named_by_a_row_or_a_rule(table: CauseTable) -> None:
+    matrix = Matrix.load()
+    named = {text for _, tree in package_trees() for text in texts(tree)}
+    for cause in table.causes:
+        named.update(cause.explains)
+        named.update(name for row in cause.shown for name in (*row.any, *row.all, *row.unless))
+        for row in cause.suspects:
+            named.update((*row.any, *row.all, *row.unless, *row.lines))
+    named.update(bug.signature for bug in table.native_bugs)
+    named.update(name for row in matrix.breaks.all for name in (*row.shows, *row.frames))
+    named.update(name for row in matrix.signals.launchers for name in row.words)
+    named.update(name for row in matrix.signals.tools for name in row.says)
+    assert [row.id for row in table.signatures if row.id not in named] == []
+
+
+def test_each_file_of_rules_is_named_as_the_table_of_its_causes() -> None:
+    rules = {path.stem for path in (ROOT / "envguard/crash/rules").glob("*.py")} - {"__init__"}
+    tables = {path.stem for path in (ROOT / "compat_matrix/causes").glob("*.toml")}
+    assert len(rules) > 10
+    assert sorted(rules - tables) == []
+
+
+def test_phases_of_rows_are_phases(table: CauseTable) -> None:
+    known = {phase.value for phase in Phase} | {"unknown"}
+    stated = {name for cause in table.causes for row in cause.suspects for name in row.phase}
+    assert stated
+    assert stated <= known
+
+
+def test_signatures_stand_beside_what_they_show() -> None:
+    matrix = Matrix.load()
+    homes = {s.id: place.partition(":")[0] for place, s in matrix.causes.signature_places}
+    assert homes["dl-bus"] == "causes/shared_memory.toml"
+    assert homes["torchrun-root"] == "launchers.toml"
+    assert homes["shell-death"] == "exits.toml"
+    assert homes["life-signs"] == "evidence.toml"
+    assert homes["tf5-names"] == "breaks.toml"
 
 
 def test_every_cause_with_a_row_is_used(table: CauseTable) -> None:
@@ -188,19 +267,30 @@ SIGNATURE = {
 }
 
 
+def _data(
+    cause: dict[str, object] | None = None,
+    code: dict[str, object] | None = None,
+    signature: dict[str, object] | None = None,
+    symptom: dict[str, object] | None = None,
+) -> dict[str, object]:
+    return {
+        "cause": [{**CAUSE_ROW, **(cause or {})}],
+        "code": [{**CODE_ROW, **(code or {})}],
+        "signature": [{**SIGNATURE, **(signature or {})}],
+        "symptom": [{"id": "words", "signatures": ["a-word"], **(symptom or {})}],
+        "sources": SOURCES,
+    }
+
+
 def read(
     cause: dict[str, object] | None = None,
     code: dict[str, object] | None = None,
     signature: dict[str, object] | None = None,
+    symptom: dict[str, object] | None = None,
     order: dict[str, object] | None = None,
 ) -> CauseTable:
     """A small table with changes to its only cause, code and signature."""
-    data = {
-        "cause": [{**CAUSE_ROW, **(cause or {})}],
-        "code": [{**CODE_ROW, **(code or {})}],
-        "signature": [{**SIGNATURE, **(signature or {})}],
-        "sources": SOURCES,
-    }
+    data = _data(cause, code, signature, symptom)
     table = OrderTable(Document("order.toml", {**ORDER, **(order or {})}))
     return CauseTable((Document("causes/a.toml", data),), table)
 
@@ -214,6 +304,48 @@ def test_a_small_table_is_read() -> None:
     assert (suspect.id, suspect.says) == ("a-cause", "a-cause")
     assert table.codes[0].fix == ("Do this.",)
     assert table.signature("a-word").pattern.search("a word 1") is not None
+
+
+def test_a_symptom_stands_for_its_signatures() -> None:
+    (cause,) = read(cause={"explains": ["words"], "shown": [{"any": ["words"]}]}).causes
+    assert cause.explains == ("a-word",)
+    assert cause.shown[0].any == ("a-word",)
+
+
+def test_a_code_says_only_what_its_messages_do_not() -> None:
+    row = {"code": "GPU001", **PROVED}
+    said = {"code": "GPU001", "title": "it is", "detail": "So.", "remedy": "do this"}
+    order = OrderTable(Document("order.toml", ORDER))
+    data = {**_data(cause={"says": [said]}), "code": [row]}
+    table = CauseTable((Document("causes/a.toml", data),), order)
+    (code,) = table.codes
+    assert (code.causes, code.title, code.meaning) == (("a-cause",), "it is", "So.")
+    assert (code.found, code.fix) == ("In the words of a log, such as 'a word 1'.", ("Do this.",))
+    with pytest.raises(MatrixError, match=r"code\[0\]\.causes: is missing"):
+        _ = CauseTable((Document("causes/a.toml", {**data, **_silent()}),), order).codes
+
+
+def _silent() -> dict[str, object]:
+    return {"cause": [{**CAUSE_ROW, "says": [], "shown": [], "suspect": []}]}
+
+
+def test_a_message_without_a_code_prints_the_general_one() -> None:
+    general = {"code": GENERAL_CODE, "title": "t", "meaning": "m", "found": "f", **PROVED}
+    data = {**_data(cause={"says": [{"title": "it is", "remedy": "do this"}]}), "code": [general]}
+    order = OrderTable(Document("order.toml", {**ORDER, "family": {"CRS": "crashes"}}))
+    table = CauseTable((Document("causes/a.toml", data),), order)
+    assert table.message("a-cause").code == GENERAL_CODE
+    assert table.codes[0].causes == ("a-cause",)
+    assert table.fix("a-cause") == ("Do this.",)
+    assert table.samples("a-cause") == ("a word 1",)
+
+
+def test_a_hypothesis_is_raised_by_its_row_where_that_says_when() -> None:
+    told = {"any": ["a-word"], "experiment": "e", "signal": ["SIGKILL"], "phase": ["init"]}
+    (cause,) = read(cause={"suspect": [told, {"id": "a-cause.rule", "experiment": "e"}]}).causes
+    first, second = cause.suspects
+    assert (first.is_told, first.lines, first.signal) == (True, ("a-word",), ("SIGKILL",))
+    assert (second.is_told, second.rank) == (False, 500)
 
 
 @pytest.mark.parametrize(
@@ -235,6 +367,8 @@ def test_a_small_table_is_read() -> None:
         ),
         ({"cause": {"shown": [{"any": ["none"]}]}}, r"shown: there is no signature 'none'"),
         ({"cause": {"suspect": 3}}, r"suspect: expected rows"),
+        ({"symptom": {"signatures": ["none"]}}, r"symptom\[0\]\.signatures: there is no signature"),
+        ({"symptom": {"id": "a-word"}}, r"symptom\[0\]\.id: 'a-word' is a signature"),
         ({"order": {"order": ["a-cause", "a-cause"]}}, r"order: names 'a-cause' twice"),
         ({"order": {"family": ["GPU"]}}, r"family: expected a text for each prefix"),
         ({"order": {"family": {"GPU": 1}}}, r"family\.GPU: expected a text"),
@@ -245,7 +379,7 @@ def test_a_row_that_names_no_row_is_refused_with_its_place(
     change: dict[str, dict[str, object]], words: str
 ) -> None:
     with pytest.raises(MatrixError, match=words):
-        read(**change)
+        _ = read(**change).codes
 
 
 def test_a_pattern_that_is_none_is_named_when_it_is_used() -> None:
@@ -257,3 +391,60 @@ def test_a_pattern_that_is_none_is_named_when_it_is_used() -> None:
 def test_a_cause_that_the_order_does_not_name_stands_last() -> None:
     order = OrderTable(Document("order.toml", ORDER))
     assert order.rank("a-cause") < order.rank("some-other-cause")
+
+
+BROKEN = [
+    (
+        "causes/gpu_code.toml",
+        "RuntimeError: FlashAttention only supports Ampere GPUs or newer.",
+        "RuntimeError: something else",
+        "sample: gpu-feature-words does not match it",
+    ),
+    (
+        "causes/gpu_code.toml",
+        '"FlashAttention only supports"',
+        '"FlashInfer only supports"',
+        "literals: none of gpu-feature-words stands in its sample",
+    ),
+    (
+        "causes/gpu_code.toml",
+        "FlashAttention only supports (?P<need>",
+        "FlashAttention only supports ((?P<need>",
+        "regex: signature gpu-feature-words: ",
+    ),
+    ("evidence.toml", 'regex = "', 'regex = "((', "evidence.toml: phase[0].regex: "),
+    (
+        "launchers.toml",
+        'says_root = ["torchrun-root"]',
+        'says_root = ["torchrun-roots"]',
+        "launchers.toml: torchrun: there is no signature torchrun-roots",
+    ),
+    (
+        "evidence.toml",
+        'says = ["nccl-watchdog"',
+        'says = ["nccl-watchdogs"',
+        "evidence.toml: NCCL flight recorder: there is no signature nccl-watchdogs",
+    ),
+    ("order.toml", '"kernel-module-flavour"', '"no-such"', "order.toml: order: there is no cause"),
+    (
+        "causes/native.toml",
+        'signal = ["SIGABRT"]',
+        'signal = ["SIGNONE"]',
+        "native-abort: suspect.signal: there is no signal SIGNONE",
+    ),
+    (
+        "causes/nccl.toml",
+        'title = "',
+        'title = "{',
+        "is no template: ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "problem"), BROKEN)
+def test_a_broken_cause_is_named_by_verify(
+    broken: Break, name: str, old: str, new: str, problem: str
+) -> None:
+    folder = broken(name, old, new)
+    problems = verify(Matrix.load(folder))
+    assert any(problem in line for line in problems), problems

@@ -106,6 +106,19 @@ def test_a_list_with_comments_stays_as_it_is_written() -> None:
     assert format_table(text) == text
 
 
+def test_rows_inside_a_row_follow_it() -> None:
+    text = (
+        '[[cause]]\nslug = "a"\n[[cause.shown]]\nany = ["x"]\nsays = "a.b"\n# why\n'
+        '[[cause.says]]\ntitle = "t"\nid = "a.b"\n[[cause]]\nsource = "s"\nslug = "b"\n'
+    )
+    formed = format_table(text)
+    assert formed == (
+        '[[cause]]\nslug = "a"\n\n[[cause.shown]]\nsays = "a.b"\nany = ["x"]\n\n# why\n'
+        '[[cause.says]]\nid = "a.b"\ntitle = "t"\n\n[[cause]]\nslug = "b"\nsource = "s"\n'
+    )
+    assert format_table(formed) == formed
+
+
 def test_dotted_fields_that_stand_apart_are_one() -> None:
     text = '[[release]]\nrequires.a = "1"\nversion = "2"\nrequires.b = "3"\n'
     formed = format_table(text)

@@ -67,7 +67,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_manifest_names_schema_and_data(matrix: Matrix) -> None:
-    assert matrix.manifest.schema_version == 1
+    assert matrix.manifest.schema_version == 2
     assert matrix.manifest.data_version == "2026.11.29"
 
 
@@ -86,20 +86,22 @@ def test_the_default_is_what_a_folder_of_the_checkout_gives() -> None:
     assert named.drivers.branches == default.drivers.branches
 
 
-@pytest.mark.parametrize("version", ["2", "0", "99"])
+@pytest.mark.parametrize("version", ["1", "3", "0", "99"])
 def test_another_schema_is_refused(broken: Break, version: str) -> None:
-    folder = broken("manifest.toml", "schema_version = 1", f"schema_version = {version}")
+    folder = broken("manifest.toml", "schema_version = 2", f"schema_version = {version}")
     with pytest.raises(MatrixError) as error:
         Matrix.load(folder)
-    assert error.value.message.startswith(f"manifest.toml: schema_version: {version} is not")
+    said = f"manifest.toml: schema_version: {version} is not the one this envguard reads (2)"
+    assert error.value.message == said
+    assert ("update envguard" in error.value.hint) == (int(version) > 2)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "field"),
     [
-        ("schema_version = 1", 'schema_version = "1"', "schema_version"),
-        ("schema_version = 1", "schema_version = true", "schema_version"),
-        ("schema_version = 1", "", "schema_version"),
+        ("schema_version = 2", 'schema_version = "1"', "schema_version"),
+        ("schema_version = 2", "schema_version = true", "schema_version"),
+        ("schema_version = 2", "", "schema_version"),
         ('data_version = "2026.11.29"', "data_version = 2026", "data_version"),
         ('data_version = "2026.11.29"', "", "data_version"),
     ],

@@ -49,9 +49,8 @@ from envguard.crash.rules.native import (
     check_known_bugs,
     check_libcuda_crash,
     check_shadowed_libraries,
-    check_transport,
 )
-from envguard.crash.rules.nccl import check_watchdog
+from envguard.crash.rules.nccl import check_transport, check_watchdog
 from envguard.crash.rules.packages import check_known_breaks, check_missing_names
 from envguard.crash.rules.program import check_disk, check_numerics
 from envguard.crash.rules.shared_memory import (

@@ -22,17 +22,6 @@ if TYPE_CHECKING:
 
 _OF_CUDA = re.compile(r"cuda|cudnn|tensorrt", re.IGNORECASE)
 
-_STANDSTILL = (
-    "nccl-watchdog",
-    "nccl-frame",
-    "nccl-error-in",
-    "nccl-cuda-failure",
-    "hang-words",
-    "illegal-access",
-    "launch-failure",
-)
-
-
 _FRAMES = ("n", "n5")
 _DEEPEST = 8
 _LIBRARIES = ("lib", "lib2", "lib3", "lib4", "lib5", "lib6", "lib7")
@@ -131,18 +120,6 @@ def check_foreign_torch(case: Case) -> Iterator[Finding]:
                 case, "ld-library-path-shadow.other-torch", Status.FAIL, (hit,), more=more
             )
             return
-
-
-def check_transport(case: Case) -> Iterator[Finding]:
-    """A crash or hang that ends when NCCL's transport between the GPUs is left out.
-
-    That it passes with gloo leaves out NCCL as a whole, and is a reason to suspect it only.
-    """
-    hits = case.hits("nccl-transport-cure")
-    if hits and (case.signal is not None or case.log.has(*_STANDSTILL)):
-        yield make_finding(
-            case, "nccl-intra-node-transport", Status.FAIL, (*hits, *case.hits("nccl-frame"))
-        )
 
 
 def check_known_bugs(case: Case) -> Iterator[Finding]:

@@ -14,6 +14,29 @@ if TYPE_CHECKING:
     from envguard.crash.case import Case
 
 
+_STANDSTILL = (
+    "nccl-watchdog",
+    "nccl-frame",
+    "nccl-error-in",
+    "nccl-cuda-failure",
+    "hang-words",
+    "illegal-access",
+    "launch-failure",
+)
+
+
+def check_transport(case: Case) -> Iterator[Finding]:
+    """A crash or hang that ends when NCCL's transport between the GPUs is left out.
+
+    That it passes with gloo leaves out NCCL as a whole, and is a reason to suspect it only.
+    """
+    hits = case.hits("nccl-transport-cure")
+    if hits and (case.signal is not None or case.log.has(*_STANDSTILL)):
+        yield make_finding(
+            case, "nccl-intra-node-transport", Status.FAIL, (*hits, *case.hits("nccl-frame"))
+        )
+
+
 def check_watchdog(case: Case) -> Iterator[Finding]:
     """A collective that timed out: the waiting ranks are not the cause."""
     hits = case.hits("nccl-watchdog", "nccl-takedown", "nccl-watchdog-frame")
