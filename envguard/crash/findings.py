@@ -10,15 +10,15 @@ from packaging.version import Version
 
 from envguard.crash.case import worked_after
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
-from envguard.matrix.causes import Hypothesis, Message
+from envguard.matrix.causes import Hypothesis, Message, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from envguard.crash.case import Case
-    from envguard.crash.log import Hit
     from envguard.facts.findings import Source
     from envguard.matrix.causes import ShownBy
+    from envguard.signatures import Hit
 
 
 _SHOWN_HITS = 6
@@ -28,19 +28,15 @@ def check_shown(case: Case) -> Iterator[Finding]:
     """The findings of all causes that words of the log establish by themselves."""
     for cause in case.matrix.causes.causes:
         for shown in cause.shown:
-            yield from _apply(shown, case)
+            if shown.holds_in(Where.LOG) and shown.is_met(case.log.hits):
+                yield _shown_finding(shown, case)
 
 
-def _apply(shown: ShownBy, case: Case) -> Iterator[Finding]:
+def _shown_finding(shown: ShownBy, case: Case) -> Finding:
     hits = case.hits(*shown.any)
-    if not hits or case.log.has(*shown.unless):
-        return
-    also = case.hits(*shown.all)
-    if shown.all and not also:
-        return
     is_over = shown.survivable and worked_after(case, hits[-1])
     status = Status.WARN if is_over else shown.status
-    yield make_finding(case, shown.says, status, (*hits, *also))
+    return make_finding(case, shown.says, status, (*hits, *case.hits(*shown.all)))
 
 
 def make_finding(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-    from envguard.crash.log import Hit
+    from envguard.signatures import Hit
 
 
 _OF_BACKEND = {"hip": "ROCm", "xpu": "XPU"}
