@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -263,23 +263,43 @@ def _first_place(mark: Mark, piece: bytes) -> int:
     return min(places, default=-1)
 
 
+class _Blank(dict[str, str]):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def fill(text: str, groups: Mapping[str, str]) -> str:
+    """A sentence of a row with what signatures named; ``?`` for what none of them did."""
+    return text.format_map(_Blank(groups)) if "{" in text else text
+
+
+def fill_message(message: Message, groups: Mapping[str, str]) -> Message:
+    """A message with what signatures named in its sentences."""
+    title, detail, remedy = (
+        fill(text, groups) for text in (message.title, message.detail, message.remedy)
+    )
+    return replace(message, title=title, detail=detail, remedy=remedy)
+
+
 def find_shown(
-    hits: Iterable[Hit], matrix: Matrix, where: Where
-) -> Iterator[tuple[Message, tuple[Hit, ...]]]:
+    hits: Iterable[Hit], matrix: Matrix, where: Where, known: Mapping[str, str] | None = None
+) -> Iterator[Message]:
     """What the rows of causes say about what was found, the most fundamental cause first.
 
     Args:
         hits: What :func:`find_signatures` found in one text.
         matrix: The tables.
         where: What kind of text it is; rows for another kind are left out.
+        known: What sentences may name that stands in no text (``python``).
 
     Yields:
-        The message of a row that establishes its cause, and the hits that show it.
+        The message of each row that establishes its cause, with what its signatures named.
     """
     found = tuple(hits)
     ids = frozenset(hit.id for hit in found)
     for cause in matrix.causes.causes if ids else ():
         for row in cause.shown:
             if row.holds_in(where) and row.status is Status.FAIL and row.is_met(ids):
-                named = tuple(hit for hit in found if hit.id in {*row.any, *row.all})
-                yield matrix.causes.message(row.says), named
+                named = [hit for hit in found if hit.id in {*row.any, *row.all}]
+                said = {name: text for hit in reversed(named) for name, text in hit.groups.items()}
+                yield fill_message(matrix.causes.message(row.says), {**(known or {}), **said})

@@ -11,6 +11,7 @@ from packaging.version import Version
 from envguard.crash.case import worked_after
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.matrix.causes import Hypothesis, Message, Where
+from envguard.signatures import fill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,15 +62,15 @@ def make_finding(
     lines = tuple(hits)
     groups = {k: v for hit in reversed(lines) for k, v in hit.groups.items()}
     message = case.matrix.causes.message(says) if isinstance(says, str) else says
-    said = _fill(message.detail, groups)
+    said = fill(message.detail, groups)
     return Finding(
         code=message.code,
         cause=message.cause,
         status=status,
-        title=_fill(message.title, groups),
+        title=fill(message.title, groups),
         detail=f"{said} {detail}".strip(),
         evidence=(*line_evidence(case, lines), *more),
-        remedy=Remedy(_fill(message.remedy, groups), message.command) if message.remedy else None,
+        remedy=Remedy(fill(message.remedy, groups), message.command) if message.remedy else None,
         source=_source(case, lines),
         line=lines[0].line if lines else None,
     )
@@ -97,15 +98,6 @@ def _source(case: Case, hits: tuple[Hit, ...]) -> Source | None:
         if not hit.id.startswith("phase:"):
             return case.matrix.causes.signature(hit.id).provenance.source
     return None
-
-
-class _Blank(dict[str, str]):
-    def __missing__(self, key: str) -> str:
-        return "?"
-
-
-def _fill(text: str, groups: dict[str, str]) -> str:
-    return text.format_map(_Blank(groups)) if "{" in text else text
 
 
 _FIELDS = frozenset(entry.name for entry in fields(Hypothesis)) - {"id", "says"}
