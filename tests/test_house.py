@@ -61,6 +61,11 @@ ALLOWED = {
     "fleet": {"checks", "backend", "judge", "matrix", "facts", "errors"},
     "render": {"facts", "errors", "files"},
 }
+# One matcher for every text: a log, a stage of the smoke test, what `run` supervises.
+ALLOWED["signatures"] = {"matrix", "facts", "errors"}
+for _room in ("crash", "smoke", "supervise"):
+    ALLOWED.setdefault(_room, set()).add("signatures")
+ALLOWED["smoke"].add("fit")
 FREE = {"cli", "__main__", "__init__"}
 # What every room may import: who we are, and what text from elsewhere looks like.
 COMMON = {"__init__", "_version", "printable", "redaction"}

@@ -55,9 +55,9 @@ def smoke(
         stage_timeout_s=stage_timeout,
         total_timeout_s=timeout,
     )
-    version = load_matrix(output.matrix).manifest.data_version
+    matrix = load_matrix(output.matrix)
     result = run_smoke(request)
-    report = smoke_report(result, matrix_version=version, gpus=_gpus_beside(result))
+    report = smoke_report(result, matrix, _gpus_beside(result))
     return emit_report(report, output)
 
 

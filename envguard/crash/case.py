@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from envguard.crash.exits import Death, count_ranks, find_deaths
-from envguard.crash.log import Hit, Log, join_answers
+from envguard.crash.log import Log, join_answers
 from envguard.crash.memory_use import RunMemory
 from envguard.crash.phases import Phase, PhaseSeen, find_phase
 from envguard.facts.facts import Facts
@@ -15,6 +15,7 @@ from envguard.matrix.loader import Matrix
 
 if TYPE_CHECKING:
     from envguard.matrix.evidence import SignalsTable
+    from envguard.signatures import Hit
 
 
 @dataclass(frozen=True, slots=True)

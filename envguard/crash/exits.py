@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envguard.crash.log import Hit
+from envguard.signatures import Hit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,15 +10,16 @@ from packaging.version import Version
 
 from envguard.crash.case import worked_after
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
-from envguard.matrix.causes import Hypothesis, Message
+from envguard.matrix.causes import Hypothesis, Message, Where
+from envguard.signatures import fill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from envguard.crash.case import Case
-    from envguard.crash.log import Hit
     from envguard.facts.findings import Source
     from envguard.matrix.causes import ShownBy
+    from envguard.signatures import Hit
 
 
 _SHOWN_HITS = 6
@@ -28,7 +29,8 @@ def check_shown(case: Case) -> Iterator[Finding]:
     """The findings of all causes that words of the log establish by themselves."""
     for cause in case.matrix.causes.causes:
         for shown in cause.shown:
-            yield from _apply(shown, case)
+            if shown.holds_in(Where.LOG) and shown.is_met(case.log.hits):
+                yield _shown_finding(shown, case)
 
 
 def _stand_in(row: ShownBy | Hypothesis, case: Case) -> bool:
@@ -38,13 +40,11 @@ def _stand_in(row: ShownBy | Hypothesis, case: Case) -> bool:
     return has_any and has_also and not case.log.has(*row.unless)
 
 
-def _apply(shown: ShownBy, case: Case) -> Iterator[Finding]:
-    if not _stand_in(shown, case):
-        return
-    hits, also = case.hits(*shown.any), case.hits(*shown.all)
+def _shown_finding(shown: ShownBy, case: Case) -> Finding:
+    hits = case.hits(*shown.any)
     is_over = shown.survivable and worked_after(case, hits[-1])
     status = Status.WARN if is_over else shown.status
-    yield make_finding(case, shown.says, status, (*hits, *also))
+    return make_finding(case, shown.says, status, (*hits, *case.hits(*shown.all)))
 
 
 def make_finding(
@@ -69,15 +69,15 @@ def make_finding(
     lines = tuple(hits)
     groups = _groups(lines)
     message = case.matrix.causes.message(says) if isinstance(says, str) else says
-    said = _fill(message.detail, groups)
+    said = fill(message.detail, groups)
     return Finding(
         code=message.code,
         cause=message.cause,
         status=status,
-        title=_fill(message.title, groups),
+        title=fill(message.title, groups),
         detail=f"{said} {detail}".strip(),
         evidence=(*line_evidence(case, lines), *more),
-        remedy=Remedy(_fill(message.remedy, groups), message.command) if message.remedy else None,
+        remedy=Remedy(fill(message.remedy, groups), message.command) if message.remedy else None,
         source=_source(case, lines),
         line=lines[0].line if lines else None,
     )
@@ -112,15 +112,6 @@ def _source(case: Case, hits: tuple[Hit, ...]) -> Source | None:
     return None
 
 
-class _Blank(dict[str, object]):
-    def __missing__(self, key: str) -> str:
-        return "?"
-
-
-def _fill(text: str, values: Mapping[str, object]) -> str:
-    return text.format_map(_Blank(values)) if "{" in text else text
-
-
 _FIELDS = frozenset(entry.name for entry in fields(Hypothesis)) - {"id", "says"}
 
 
@@ -144,7 +135,7 @@ class Suspect:
         row = case.matrix.causes.hypothesis(found) if isinstance(found, str) else found
         given: dict[str, Any] = {k: v for k, v in self.values.items() if k in _FIELDS}
         texts: dict[str, Any] = {
-            name: _fill(getattr(row, name), self.values)
+            name: fill(getattr(row, name), self.values)
             for name in ("speaks", "against", "experiment")
         }
         return replace(row, **{**texts, **given})

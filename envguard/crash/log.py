@@ -8,44 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from envguard.signatures import Hit, without_ansi
+
 if TYPE_CHECKING:
     from typing import BinaryIO
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One line that a signature matched.
-
-    Args:
-        id: The signature.
-        line: Line number in its file, from 1.
-        text: The line without colours and prefixes, possibly shortened.
-        groups: What the pattern named, without what did not take part.
-        rank: The rank that a prefix of the line names.
-        file: Name of the file, when several were read.
-        order: Position among all lines that were read.
-    """
-
-    id: str
-    line: int
-    text: str
-    groups: Mapping[str, str] = field(default_factory=dict)
-    rank: int | None = None
-    file: str = ""
-    order: int = 0
-
-    @property
-    def place(self) -> str:
-        """Where it stands, for a person: ``line 12`` or ``dmesg.txt line 12``."""
-        return f"{self.file} line {self.line}".lstrip()
-
-    def number(self, *names: str) -> int | None:
-        """The first of these groups that took part, as a whole number."""
-        for name in names:
-            text = self.groups.get(name)
-            if text is not None and text.lstrip("-").isdecimal():
-                return int(text)
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,38 +105,7 @@ def join_answers(log: Log) -> Log:
 
 CHUNK = 1 << 20
 _LONGEST_CARRY = 1 << 16
-_ANSI = re.compile(
-    rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])"
-)
-_PREFIX = re.compile(
-    r"\s{0,4}(?:"
-    r"\[(?:rank|default)?(?P<a>\d{1,5})\](?:<std(?:err|out)>)?:\s?"
-    r"|\[\d{1,3},(?P<b>\d{1,5})\]<std(?:err|out)>:\s?"
-    r"|(?P<c>\d{1,5}): (?=\S)"
-    r"|\((?:\w{1,40} )?pid=\d{1,9}(?:, ip=[\w.:]{1,45})?\)\s"
-    r"|\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:?\d\d)?\s"
-    r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,64} [\w.-]{1,40}(?:\[\d{1,9}\])?:\s"
-    r"|\[\s{0,8}\d{1,9}\.\d{6}\]\s"
-    r")"
-)
 _BOMS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-
-
-def strip_prefix(text: str) -> tuple[str, int | None]:
-    """Take off what launchers, kernels and containers put before a line.
-
-    Returns:
-        The rest, and the rank that a prefix names.
-    """
-    rank = None
-    for _ in range(3):
-        match = _PREFIX.match(text)
-        if match is None:
-            break
-        named = match["a"] or match["b"] or match["c"]
-        rank = int(named) if named is not None and rank is None else rank
-        text = text[match.end() :]
-    return text, rank
 
 
 def read_blocks(stream: BinaryIO, chunk: int = CHUNK) -> Iterator[tuple[bytes, bool]]:
@@ -203,9 +138,9 @@ def read_blocks(stream: BinaryIO, chunk: int = CHUNK) -> Iterator[tuple[bytes, b
         elif len(block) - cut > _LONGEST_CARRY:
             cut = _soft_cut(block)
         carry = block[cut:]
-        yield _without_ansi(block[:cut]), block[cut - 1 : cut] == b"\n"
+        yield without_ansi(block[:cut]), block[cut - 1 : cut] == b"\n"
     if carry:
-        yield _without_ansi(carry), False
+        yield without_ansi(carry), False
 
 
 def _soft_cut(block: bytes) -> int:
@@ -220,10 +155,6 @@ def _decoder_for(raw: bytes) -> codecs.IncrementalDecoder | None:
         if raw.startswith(mark):
             return codecs.getincrementaldecoder(name)("replace")
     return None
-
-
-def _without_ansi(block: bytes) -> bytes:
-    return _ANSI.sub(b"", block) if b"\x1b" in block else block
 
 
 # [ pid ] uid tgid total_vm rss, then 3 to 6 columns that differ between kernels, and the name.

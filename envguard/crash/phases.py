@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from envguard.crash.log import Hit
 from envguard.crash.scan import PHASE
+from envguard.signatures import Hit
 
 if TYPE_CHECKING:
     from envguard.crash.log import Log

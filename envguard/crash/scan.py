@@ -2,123 +2,49 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envguard.crash.log import Hit, Log, TaskTable, read_blocks, strip_prefix
-from envguard.matrix.causes import compile_pattern
+from envguard.crash.log import Log, TaskTable, read_blocks
+from envguard.signatures import (
+    LONG_PIECE,
+    NOISE,
+    Mark,
+    SeenLines,
+    build_search,
+    keys_of,
+    match_piece,
+    pieces_of,
+    signature_marks,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import BinaryIO
 
     from envguard.matrix.loader import Matrix
-
-
-# Digits, bars and blanks do not tell whether a line holds a text that is searched for: lines that
-# differ in these only are looked at once. No searched text may rest on them.
-NOISE = bytes(c for c in range(256) if c >= 0x80 or chr(c) in "0123456789#|.= >-+%,:")
-_END = -1
-
-_Tree = dict[int, "_Tree"]
-
-
-def build_search(texts: Iterable[bytes]) -> re.Pattern[bytes] | None:
-    """A pattern that finds the first place of any of the texts; None when there are none.
-
-    The texts share their beginnings as in a tree, which the pattern engine walks several times
-    faster than a plain list of alternatives.
-    """
-    tree: _Tree = {}
-    for text in texts:
-        node = tree
-        for byte in text:
-            node = node.setdefault(byte, {})
-        node[_END] = {}
-    return re.compile(_pattern(tree)) if tree else None
-
-
-def _pattern(node: _Tree) -> bytes:
-    if _END in node:  # a shorter text ends here: longer ones add nothing
-        return b""
-    branches = [re.escape(bytes([byte])) + _pattern(below) for byte, below in node.items()]
-    return branches[0] if len(branches) == 1 else b"(?:" + b"|".join(branches) + b")"
-
-
-def keys_of(block: bytes) -> list[bytes]:
-    """A key for each line of a block; lines that differ in digits and bars share one."""
-    return block.translate(None, NOISE).split(b"\n")
-
-
-class SeenLines:
-    """Keys of lines that hold nothing, within a limit of memory."""
-
-    _LONGEST = 8192
-    _MOST_BYTES = 8 * 1024 * 1024
-
-    def __init__(self) -> None:
-        self.keys: set[bytes] = set()
-        self._bytes = 0
-
-    def add(self, key: bytes) -> None:
-        """Remember a key; when there are too many, start over."""
-        if len(key) > self._LONGEST:
-            return
-        self._bytes += len(key) + 64
-        if self._bytes > self._MOST_BYTES:
-            self.keys.clear()
-            self._bytes = 0
-        self.keys.add(key)
-
-    def clear(self) -> None:
-        """Forget all, because something else is searched for now."""
-        self.keys.clear()
-        self._bytes = 0
+    from envguard.signatures import Hit
 
 
 PHASE = "phase:"
 _KEEP = 24
 _BUSY = 4000
-_BEFORE, _AFTER = 200, 1200
-_LONG, _OVERLAP = 4096, 256
 _SHOWN = 400
 # Lines are of one shape when they differ in the value of their digits only.
 _SHAPE = bytes.maketrans(b"123456789", b"000000000")
 _MOST_SHAPES, _LONGEST_SHAPE = 4096, 1024
-# What a pattern says about digits without asking for certain ones: names, counts and classes.
-_OF_ANY_DIGIT = re.compile(r"\(\?P<\w+>|\{\d+(?:,\d*)?\}|\\d|\\x[0-9a-f]{2}|0-9")
 _TAIL = 12
 _TAIL_BYTES = 8192
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A signature or phase as the scanner uses it."""
-
-    id: str
-    regex: str
-    literals: tuple[bytes, ...]
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """The compiled pattern, made when a line first holds one of the literals."""
-        return compile_pattern(self.id, self.regex)
-
-    @cached_property
-    def reads_digits(self) -> bool:
-        """Whether it may match one of two lines that differ in the value of digits only."""
-        rest = _OF_ANY_DIGIT.sub("", self.regex)
-        return any(character.isdigit() for character in rest)
-
-
 def marks_of(matrix: Matrix) -> tuple[Mark, ...]:
     """Everything that is searched for; phases are named ``phase:ID``."""
-    rows = [(row.id, row.regex, row.literals) for row in matrix.causes.signatures]
-    rows += [(PHASE + row.id, row.regex, row.literals) for row in matrix.signals.phases]
-    return tuple(Mark(name, r, tuple(t.encode() for t in texts)) for name, r, texts in rows)
+    phases = (
+        Mark(PHASE + row.id, row.regex, tuple(text.encode() for text in row.literals))
+        for row in matrix.signals.phases
+    )
+    return (*signature_marks(matrix), *phases)
 
 
 class _Found:
@@ -223,10 +149,10 @@ class Scanner:
     def _search_line(self, line: bytes, number: int, key: bytes) -> None:
         if self._find is None:
             return
-        if len(line) <= 2 * _LONG and b"\r" not in line:
+        if len(line) <= LONG_PIECE and b"\r" not in line:
             self._examine(line, number, key)
             return
-        for piece in _pieces(line):
+        for piece in pieces_of(line):
             short = piece.translate(None, NOISE)
             if short not in self._seen.keys:
                 self._examine(piece, number, short)
@@ -271,17 +197,11 @@ class Scanner:
             self._match(mark, block[start:end], line, place - start)
 
     def _match(self, mark: Mark, piece: bytes, line: int, place: int) -> bool:
-        begin = max(0, place - _BEFORE)
-        text = piece[begin : place + _AFTER].decode("utf-8", "replace")
-        # A dot keeps patterns for the start of a line from matching in its middle.
-        text, rank = (f".{text}", None) if begin else strip_prefix(text)
-        match = mark.pattern.search(text)
-        if match is None:
+        hit = match_piece(mark, piece, line, place)
+        if hit is None:
             return False
-        groups = {k: v for k, v in match.groupdict().items() if v is not None}
-        order = self._before + line
-        hit = Hit(mark.id, line, _shown(text, match), groups, rank, self._file, order)
-        self._found.setdefault(mark.id, _Found()).add(hit)
+        named = replace(hit, file=self._file, order=self._before + line)
+        self._found.setdefault(mark.id, _Found()).add(named)
         return True
 
     def read(self, stream: BinaryIO) -> None:
@@ -325,16 +245,6 @@ class Scanner:
                 yield self._tail_line + offset, printable
 
 
-def _pieces(line: bytes) -> Iterator[bytes]:
-    """What a terminal would show one after the other; very long ones in overlapping parts."""
-    for piece in line.split(b"\r"):
-        if len(piece) <= 2 * _LONG:
-            yield piece
-            continue
-        for start in range(0, len(piece), _LONG):
-            yield piece[max(0, start - _OVERLAP) : start + _LONG]
-
-
 def _segment(block: bytes, place: int) -> tuple[int, int]:
     """The piece around a place between line ends or carriage returns."""
     start = max(block.rfind(b"\n", 0, place), block.rfind(b"\r", max(0, place - 65536), place)) + 1
@@ -342,14 +252,6 @@ def _segment(block: bytes, place: int) -> tuple[int, int]:
     end = len(block) if end < 0 else end
     stop = block.find(b"\r", place, end)
     return start, stop if stop >= 0 else end
-
-
-def _shown(text: str, match: re.Match[str]) -> str:
-    """The line for a person: around the match, without what a terminal would not show."""
-    begin = 0 if match.end() <= _SHOWN else max(0, match.start() - 60)
-    piece = text[begin : begin + _SHOWN].strip()
-    clean = "".join(c if c.isprintable() else " " for c in piece)
-    return f"...{clean}" if begin else clean
 
 
 def scan_stream(stream: BinaryIO, matrix: Matrix, name: str) -> Log:

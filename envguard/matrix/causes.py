@@ -18,7 +18,7 @@ from envguard.matrix.reading import Row
 from envguard.matrix.rows import Provenance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from envguard.matrix.reading import Document
 
@@ -36,6 +36,14 @@ class Scope(Enum):
     NODE = "node"
     ENVIRONMENT = "environment"
     JOB = "job"
+
+
+class Where(Enum):
+    """In which texts a row that shows a cause holds."""
+
+    ANYWHERE = "anywhere"
+    LOG = "log"
+    ERROR = "error"
 
 
 class Proof(Enum):
@@ -81,6 +89,8 @@ class ShownBy:
         unless: Signatures that forbid it.
         status: How the finding counts.
         survivable: A program can go on after them; where it did, they are a warning.
+        where: Anywhere; in a ``log`` only, of a program of which nothing else is known; or in the
+            words of one ``error`` only, of a program that is known: a stage of the smoke test.
     """
 
     says: str
@@ -89,6 +99,19 @@ class ShownBy:
     unless: tuple[str, ...] = ()
     status: Status = Status.FAIL
     survivable: bool = False
+    where: Where = Where.ANYWHERE
+
+    def holds_in(self, where: Where) -> bool:
+        """Whether it holds in a text of this kind."""
+        return self.where in {Where.ANYWHERE, where}
+
+    def is_met(self, found: Collection[str]) -> bool:
+        """Whether these signatures, all that a text holds, establish the cause."""
+        if not any(name in found for name in self.any):
+            return False
+        if any(name in found for name in self.unless):
+            return False
+        return not self.all or any(name in found for name in self.all)
 
 
 @dataclass(frozen=True, slots=True)
@@ -606,6 +629,7 @@ def _read_shown(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]]) ->
         unless=_names(row, "unless", symptoms),
         status=row.value("status", Status) if row.has("status") else Status.FAIL,
         survivable=row.flag("survivable", default=False),
+        where=row.value("where", Where) if row.has("where") else Where.ANYWHERE,
     )
 
 

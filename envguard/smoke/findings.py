@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
-from envguard.smoke.causes import find_cause
+from envguard.facts.versions import CudaVersion
+from envguard.fit import CodeGrade, grade_code
+from envguard.matrix.causes import Where
+from envguard.signatures import fill_message, find_shown, find_signatures
 from envguard.smoke.result import (
     ErrorKind,
     SmokeResult,
@@ -15,13 +18,18 @@ from envguard.smoke.result import (
     StageResult,
     StageStatus,
     clean_text,
+    parse_capability,
+    parse_cuda,
+    parse_targets,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.facts.machine import Gpu
-    from envguard.smoke.words import Cause
+    from envguard.matrix.causes import Message
+    from envguard.matrix.loader import Matrix
+    from envguard.signatures import Hit
 
 _CODES = {
     ErrorKind.EXCEPTION: "SMK001",
@@ -31,24 +39,28 @@ _CODES = {
     ErrorKind.EXIT: "SMK006",
     ErrorKind.DEVICE: "SMK008",
 }
+_NO_TORCH = "SMK007"
 _WORDS_LIMIT = 240
 _LAST_LINES = 6
 _OF_DEEPSPEED = ("deepspeed", "zero-")
 _ABOUT_THE_GPU = frozenset({Status.OK, Status.FAIL})
 
 
-def smoke_findings(result: SmokeResult, gpus: tuple[Gpu, ...] = ()) -> tuple[Finding, ...]:
+def smoke_findings(
+    result: SmokeResult, matrix: Matrix, gpus: tuple[Gpu, ...] = ()
+) -> tuple[Finding, ...]:
     """All findings: one for each way in which stages failed, or one that says all went well.
 
     Args:
         result: What was found.
+        matrix: What words show which cause.
         gpus: The machine's GPUs; the one under test is found among them by its UUID.
     """
     index = nvml_index(result.detail("cuda-init", "uuid"), gpus)
     tested = () if index is None else (index,)
     return tuple(
         replace(finding, gpus=tested) if finding.status in _ABOUT_THE_GPU else finding
-        for finding in _findings(result)
+        for finding in _findings(result, matrix)
     )
 
 
@@ -73,10 +85,10 @@ def _bare_uuid(text: str) -> str:
     return text.lower().removeprefix("gpu-").removeprefix("mig-")
 
 
-def _findings(result: SmokeResult) -> tuple[Finding, ...]:
+def _findings(result: SmokeResult, matrix: Matrix) -> tuple[Finding, ...]:
     if not result.is_started:
         return (_not_started(result),)
-    failed = tuple(_failures(result))
+    failed = tuple(_failures(result, matrix))
     if not failed and not _is_whole(result):
         return (_no_result(result),)
     remarks = (*_skipped(result), *_other_vendor(result))
@@ -125,7 +137,7 @@ def _passed(result: SmokeResult) -> Finding:
     )
 
 
-def _failures(result: SmokeResult) -> Iterator[Finding]:
+def _failures(result: SmokeResult, matrix: Matrix) -> Iterator[Finding]:
     """One finding for each failure; stages that failed with the same words are one."""
     groups: dict[tuple[str, str], list[StageResult]] = {}
     for stage in result.stages:
@@ -133,29 +145,38 @@ def _failures(result: SmokeResult) -> Iterator[Finding]:
             error = stage.error or StageError(ErrorKind.EXCEPTION, "", "")
             groups.setdefault((error.type, error.message), []).append(stage)
     for stages in groups.values():
-        yield _failure(result, stages)
+        yield _failure(result, stages, matrix)
 
 
-def _failure(result: SmokeResult, stages: list[StageResult]) -> Finding:
+def _failure(result: SmokeResult, stages: list[StageResult], matrix: Matrix) -> Finding:
     first = stages[0]
     error = first.error or StageError(ErrorKind.EXCEPTION, "", "no words")
-    cause = find_cause(result, first)
-    details = (cause.detail, _place(error), _last_word(result, error))
+    said = find_cause(result, first, matrix)
+    details = (said.detail, _place(error), _last_word(result, error))
     names = ", ".join(f"{s.id} ({s.part})" if s.part else s.id for s in stages)
     return Finding(
-        code=_code(error, cause),
-        cause=cause.slug,
+        code=_code(error, said),
+        cause=said.cause,
         status=Status.FAIL,
-        title=_title(result, names, error, cause),
+        title=_title(result, names, error, said),
         detail=" ".join(filter(None, details)),
         package="deepspeed" if first.id.startswith(_OF_DEEPSPEED) else "torch",
         evidence=(*_error_evidence(result, names, error), *_subject_evidence(result)),
-        remedy=Remedy(cause.remedy) if cause.remedy else None,
+        remedy=_remedy(result, said),
     )
 
 
-def _code(error: StageError, cause: Cause) -> str:
-    return "SMK007" if cause.slug == "torch-missing" else _CODES[error.kind]
+def _code(error: StageError, said: Message) -> str:
+    """The way in which a stage failed is the code; torch that is not there has its own."""
+    return said.code if said.code == _NO_TORCH else _CODES[error.kind]
+
+
+def _remedy(result: SmokeResult, said: Message) -> Remedy | None:
+    """What to do; a command is for the interpreter that was tested."""
+    if not said.remedy:
+        return None
+    command = (result.python if word == "python" else word for word in said.command)
+    return Remedy(said.remedy, tuple(command))
 
 
 def _place(error: StageError) -> str:
@@ -173,10 +194,10 @@ def _last_word(result: SmokeResult, error: StageError) -> str:
     return f"Last line on stderr: {lines[-1][:_WORDS_LIMIT]}" if lines else ""
 
 
-def _title(result: SmokeResult, names: str, error: StageError, cause: Cause) -> str:
+def _title(result: SmokeResult, names: str, error: StageError, said: Message) -> str:
     first_line = error.message.strip().partition("\n")[0][:_WORDS_LIMIT]
-    if cause.slug == "torch-missing":
-        return f"torch is not installed in {result.python}"
+    if said.code == _NO_TORCH:
+        return said.title
     match error.kind:
         case ErrorKind.EXCEPTION:
             return f"{names}: {error.type}: {first_line}".rstrip(": ")
@@ -289,3 +310,135 @@ def _other_vendor(result: SmokeResult) -> Iterator[Finding]:
             package="torch",
             evidence=_subject_evidence(result),
         )
+
+
+# What may stand in a sentence where the words do not name it.
+_NO_FILE = "a compiled file"
+_TEXT_LIMIT = 20_000
+_OLD_DRIVER = ("driver-too-old", "insufficient-driver", "cuda-name-insufficient")
+_NO_CODE = ("no-kernel-image", "invalid-device-function")
+_KILLED = "SIGKILL"
+
+
+def find_cause(result: SmokeResult, stage: StageResult, matrix: Matrix) -> Message:
+    """Name the cause of a failed stage.
+
+    Returns:
+        What is said of the most fundamental cause that the evidence shows, else of how the stage
+        failed. The code of the message is not the finding's.
+    """
+    error = stage.error
+    if error is None:
+        return matrix.causes.message("smoke-stage-failed")
+    if error.type == _KILLED:
+        return _of_kill(result, matrix)
+    hits = find_signatures(_words_of(result, error), matrix)
+    known = {"python": result.python, "lib": _NO_FILE}
+    shown = [
+        *_old_driver(result, hits, matrix),
+        *_missing_code(result, hits, matrix),
+        *find_shown(hits, matrix, Where.ERROR, known),
+    ]
+    rank = matrix.order.rank
+    by_order = min(shown, key=lambda said: rank(said.cause), default=None)
+    return by_order or _by_kind(result, stage, error, matrix)
+
+
+def _words_of(result: SmokeResult, error: StageError) -> str:
+    """What may speak: an exception for itself; a crash through what was printed before it."""
+    words = [f"{error.type}: {error.message}"]
+    words += [f"File {frame.replace(' in ', ', in ')}" for frame in error.frames]
+    if error.kind in {ErrorKind.SIGNAL, ErrorKind.EXIT}:
+        words.append(result.stderr.text[-_TEXT_LIMIT:])
+    return "\n".join(words)
+
+
+def _has(hits: tuple[Hit, ...], ids: tuple[str, ...]) -> bool:
+    return any(hit.id in ids for hit in hits)
+
+
+def _with(matrix: Matrix, name: str, detail: str) -> Message:
+    """The message of this name, with a sentence of what is known beyond it."""
+    said = matrix.causes.message(name)
+    return replace(said, detail=f"{said.detail} {detail}".strip())
+
+
+def _old_driver(result: SmokeResult, hits: tuple[Hit, ...], matrix: Matrix) -> Iterator[Message]:
+    """The driver is too old; figures tell whether by a major."""
+    if not _has(hits, _OLD_DRIVER):
+        return
+    number = next((n for hit in hits if hit.id == _OLD_DRIVER[0] and (n := hit.number("v"))), None)
+    runtime = parse_cuda(result.detail("import", "cuda"))
+    if runtime is None or number is None:
+        yield matrix.causes.message("driver-too-old-for-cuda")
+        return
+    api = CudaVersion.from_api(number)
+    detail = f"The driver supports CUDA {api}; this torch was built for CUDA {runtime}."
+    is_other_major = api.major < runtime.major
+    name = "driver-too-old-for-cuda-major" if is_other_major else "driver-too-old-for-cuda"
+    yield _with(matrix, name, detail)
+
+
+def _missing_code(result: SmokeResult, hits: tuple[Hit, ...], matrix: Matrix) -> Iterator[Message]:
+    """Only when capability and code targets are both known do the words name a cause."""
+    capability = parse_capability(result.detail("cuda-init", "capability"))
+    targets = parse_targets(result)
+    if not _has(hits, _NO_CODE) or capability is None or not targets:
+        return
+    runtime = parse_cuda(result.detail("import", "cuda"))
+    fit = grade_code(targets, capability, runtime, can_jit=False)
+    if fit.grade.runs:
+        detail = f"torch itself has {fit.target} for this GPU."
+        yield _with(matrix, "extension-lacks-code-for-gpu", detail)
+        return
+    is_old = fit.grade is CodeGrade.NONE and all(t.capability > capability for t in targets)
+    listed = " ".join(map(str, targets))
+    detail = f"The build holds {listed}; the GPU is of compute capability {capability}."
+    yield _with(matrix, "arch-missing-old-gpu" if is_old else "arch-missing-new-gpu", detail)
+
+
+def _by_kind(result: SmokeResult, stage: StageResult, error: StageError, matrix: Matrix) -> Message:
+    """What the way of failing says by itself."""
+    message = matrix.causes.message
+    match error.kind:
+        case ErrorKind.SIGNAL:
+            return message(_of_signal(stage, error))
+        case ErrorKind.HANG:
+            return message("smoke-hang")
+        case ErrorKind.NUMERICS:
+            return message("smoke-wrong-numerics")
+        case ErrorKind.DEVICE:
+            return message("device-not-available")
+        case ErrorKind.EXCEPTION if error.module == stage.id:  # the stage imports its namesake
+            named = {"module": stage.id, "python": result.python}
+            return fill_message(message("smoke-stage-failed.module"), named)
+        case ErrorKind.EXCEPTION | ErrorKind.EXIT:
+            return message("smoke-stage-failed")
+
+
+def _of_signal(stage: StageResult, error: StageError) -> str:
+    """The message of what a signal says by itself, in the stage in which it came."""
+    if stage.id == "cuda-init" and error.type != "SIGTERM":
+        return "libcuda-crash"
+    match error.type:
+        case "SIGSEGV" | "SIGBUS" | "STATUS_ACCESS_VIOLATION":
+            return "unknown-segfault.smoke"
+        case "SIGILL" | "STATUS_ILLEGAL_INSTRUCTION":
+            return "cpu-lacks-instructions"
+        case "STATUS_NO_MEMORY":
+            return "host-allocation-refused"
+        case _:
+            return "smoke-stage-failed"
+
+
+def _of_kill(result: SmokeResult, matrix: Matrix) -> Message:
+    """SIGKILL is host memory only with evidence: the cgroup counted a kill meanwhile.
+
+    It comes from outside, so that what the program wrote before it explains nothing.
+    """
+    if not result.oom.kills:
+        return matrix.causes.message("killed-from-outside.smoke")
+    counted = f"The memory cgroup counted {result.oom.kills} out-of-memory kill(s) meanwhile"
+    if result.oom.limit_hits:
+        return _with(matrix, "container-memory-limit", f"{counted}, at its own limit.")
+    return _with(matrix, "host-memory-exhausted", f"{counted}.")

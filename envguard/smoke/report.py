@@ -11,41 +11,29 @@ from envguard.facts.environment import BuildOrigin, Environment, Interpreter, To
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.report import Report, make_report
-from envguard.smoke.causes import parse_cuda, parse_targets
 from envguard.smoke.findings import accelerator_of, smoke_findings
+from envguard.smoke.result import parse_cuda, parse_targets
 
 if TYPE_CHECKING:
     from envguard.facts.machine import Gpu
+    from envguard.matrix.loader import Matrix
     from envguard.smoke.result import SmokeResult, StageResult
 
-# Fundamental first: what stops a later stage stands before what it causes there.
-CAUSE_ORDER = (
-    "torch-missing",
-    "cpu-wheel-selected",
-    "no-gpu-visible",
-    "driver-too-old-for-cuda-major",
-    "driver-too-old-for-cuda",
-    "arch-missing-old-gpu",
-    "arch-missing-new-gpu",
-)
 
-
-def smoke_report(
-    result: SmokeResult, *, matrix_version: str = "", gpus: tuple[Gpu, ...] = ()
-) -> Report:
+def smoke_report(result: SmokeResult, matrix: Matrix, gpus: tuple[Gpu, ...] = ()) -> Report:
     """The report: findings, and the stages under ``stages``.
 
     Args:
         result: What was found.
-        matrix_version: Data version, for the envelope; a smoke test itself asks no table.
+        matrix: For the causes that the words of a failed stage show, and their order.
         gpus: This machine's, for the NVML index of the one under test; torch knows ordinals.
     """
     return make_report(
         "smoke",
         _facts(result),
-        smoke_findings(result, gpus),
-        matrix_version=matrix_version,
-        cause_order=CAUSE_ORDER,
+        smoke_findings(result, matrix, gpus),
+        matrix_version=matrix.manifest.data_version,
+        cause_order=matrix.order.causes,
         extra={
             "device": result.device,
             "seconds": round(result.seconds, 3),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from envguard.errors import InputError
+from envguard.facts.versions import CodeKind, CodeTarget, ComputeCapability, CudaVersion
 from envguard.smoke.endings import Ending
 from envguard.smoke.process import Capture
 
@@ -519,3 +520,32 @@ class SmokeResult:
         found = self.stage(stage)
         value = found.details.get(key) if found else None
         return value if isinstance(value, str) else None
+
+
+def parse_cuda(text: str | None) -> CudaVersion | None:
+    """A CUDA version that torch states, or None."""
+    try:
+        return CudaVersion.parse(text or "")
+    except ValueError:
+        return None
+
+
+def parse_capability(text: str | None) -> ComputeCapability | None:
+    """A compute capability that torch states, or None."""
+    try:
+        return ComputeCapability.parse(text or "")
+    except ValueError:
+        return None
+
+
+def parse_targets(result: SmokeResult) -> tuple[CodeTarget, ...]:
+    """The code targets that torch states (``torch.cuda.get_arch_list``); empty when unknown."""
+    stage = result.stage("cuda-init")
+    listed = stage.details.get("targets") if stage else None
+    targets = []
+    for text in listed if isinstance(listed, list) else ():
+        try:
+            targets.append(CodeTarget.parse(str(text)))
+        except ValueError:
+            continue  # another vendor's target
+    return tuple(sorted(targets, key=lambda t: (t.kind is CodeKind.PTX, t.capability, t.suffix)))

@@ -20,10 +20,11 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envguard.crash.log import Hit, Log
+from envguard.crash.log import Log
 from envguard.crash.phases import MARKS
-from envguard.crash.scan import Mark, Scanner
+from envguard.crash.scan import Scanner
 from envguard.facts.codec import from_dict, to_dict
+from envguard.signatures import Hit, Mark
 from envguard.supervise.guard import reason_of
 from envguard.supervise.streams import close_all_but, occupy_standard_streams
 

@@ -29,10 +29,10 @@ from envguard.supervise.watching import RunWatcher
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from envguard.crash.log import Hit
     from envguard.facts.facts import Facts
     from envguard.matrix.evidence import SaveMarker, SignalsTable
     from envguard.matrix.loader import Matrix
+    from envguard.signatures import Hit
 
 
 _PLACE = re.compile(r"Saving model checkpoint to (\S{1,400})")

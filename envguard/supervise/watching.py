@@ -14,8 +14,8 @@ from envguard.supervise.guard import PHASES, SAMPLES, SEARCH, Guard
 from envguard.supervise.sampling import GpuWatch, Sample, Sampler
 
 if TYPE_CHECKING:
-    from envguard.crash.log import Hit
     from envguard.crash.phases import Phase
+    from envguard.signatures import Hit
     from envguard.supervise.output_search import OutputSearch
     from envguard.supervise.record import RecordSink
 

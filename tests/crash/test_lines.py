@@ -5,7 +5,8 @@ import io
 
 import pytest
 
-from envguard.crash.log import read_blocks, strip_prefix
+from envguard.crash.log import read_blocks
+from envguard.signatures import strip_prefix
 
 
 def blocks(data: bytes, chunk: int = 64) -> list[tuple[bytes, bool]]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envguard.crash.scan import NOISE, build_search, keys_of
+from envguard.signatures import NOISE, build_search, keys_of
 from tests.crash.logs import MATRIX
 
 ROWS = [(row.id, row.pattern, row.literals) for row in MATRIX.causes.signatures]

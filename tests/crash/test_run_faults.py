@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from envguard.crash.scan import Mark
+from envguard.signatures import Mark
 from envguard.supervise.output_search import OutputSearch
 from envguard.supervise.record import list_records, load_record
 from tests.stubs.compile import build_library, compiler

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envguard.crash.scan import Mark, scan_stream
+from envguard.crash.scan import scan_stream
+from envguard.signatures import Mark
 from tests.crash.logs import MATRIX, report_of
 
 if TYPE_CHECKING:

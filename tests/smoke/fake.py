@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envguard.matrix.loader import Matrix
 from envguard.smoke.result import Device, SmokeRequest
 from envguard.smoke.run import run_smoke
 
 if TYPE_CHECKING:
     from envguard.smoke.result import SmokeResult
 
+MATRIX = Matrix.load()
 FAKE_TORCH = Path(__file__).parents[1] / "fake_torch"
 WITH_DEEPSPEED = os.pathsep.join([str(FAKE_TORCH / "with_deepspeed"), str(FAKE_TORCH)])
 CORE = ("reference",)  # with its needs: everything from import to optimizer-step

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from envguard.facts.findings import Finding, Status
-from envguard.smoke.causes import find_cause
-from envguard.smoke.findings import smoke_findings
+from envguard.matrix.loader import Matrix
+from envguard.smoke.findings import find_cause, smoke_findings
 from envguard.smoke.result import OomCounts
-from tests.smoke.fake import run_fake
+from tests.smoke.fake import MATRIX, run_fake
 
 if TYPE_CHECKING:
     from envguard.smoke.result import SmokeResult
@@ -21,10 +23,36 @@ posix_only = pytest.mark.skipif(os.name != "posix", reason="uses signals")
 
 
 def failure(result: SmokeResult) -> Finding:
-    (finding,) = [f for f in smoke_findings(result) if f.status is Status.FAIL]
+    (finding,) = [f for f in smoke_findings(result, MATRIX) if f.status is Status.FAIL]
     return finding
 
 
+ROOT = Path(__file__).resolve().parents[2]
+NO_FABRIC = "Error 802: system not yet initialized"
+OWN_CAUSE = """
+[[cause]]
+slug = "flux-missing"
+scope = "node"
+text = "The flux capacitor is dry."
+source = "own-smoke"
+confidence = "script"
+
+[[cause.says]]
+code = "SMK001"
+title = "the flux capacitor is dry"
+detail = "It needs 1.21 gigawatts."
+
+[[cause.shown]]
+any = ["flux-words"]
+
+[[signature]]
+id = "flux-words"
+regex = "flux capacitor is dry"
+literals = ["flux capacitor"]
+sample = "the flux capacitor is dry"
+source = "own-smoke"
+confidence = "script"
+"""
 NO_KERNEL = "CUDA error: no kernel image is available for execution on the device"
 
 
@@ -135,6 +163,15 @@ def test_words_of_cuda_name_the_cause(message: str, cause: str) -> None:
             "/env/torch/lib/libtorch_cpu.so: undefined symbol: iJIT_NotifyEvent",
             "vendor-lib-bug",
         ),
+        (
+            "/env/x.so: undefined symbol: _ZN2at4_ops5zeros4callEv",
+            "abi-torch-version",
+        ),
+        (
+            "/env/x.so: undefined symbol: _ZN10torchaudio4initEv",
+            "smoke-stage-failed",
+        ),
+        ("/lib/libc.so.6: version `GLIBC_2.38' not found", "glibc-too-old"),
         ("libfoo.so.1: cannot open shared object file", "smoke-stage-failed"),
     ],
 )
@@ -160,7 +197,7 @@ def test_torch_that_is_missing_is_not_a_dependency_that_is() -> None:
         ("backward=kill", "killed-from-outside"),
         ("backward=exit", "smoke-stage-failed"),
         ("sgd=wrong", "smoke-wrong-numerics"),
-        ("full=memory", "host-memory-exhausted"),
+        ("full=memory", "host-allocation-refused"),
     ],
 )
 def test_the_kind_of_failure_names_what_it_can(fault: str, cause: str) -> None:
@@ -178,7 +215,7 @@ def test_a_crash_while_cuda_starts_is_the_drivers() -> None:
 def test_a_crashs_last_words_are_evidence() -> None:
     result = run_fake("linear=say-and-abort", message="terminate called: std::bad_alloc")
     finding = failure(result)
-    assert finding.cause == "host-memory-exhausted"
+    assert finding.cause == "host-allocation-refused"
     assert finding.detail.endswith("Last line on stderr: terminate called: std::bad_alloc")
 
 
@@ -187,9 +224,49 @@ def test_sigkill_is_host_memory_only_when_the_cgroup_counted_a_kill() -> None:
     result = run_fake("backward=kill")
     stage = result.stage("backward")
     assert stage is not None
-    unknown = find_cause(replace(result, oom=OomCounts()), stage)
-    at_limit = find_cause(replace(result, oom=OomCounts(kills=1, limit_hits=1)), stage)
-    of_machine = find_cause(replace(result, oom=OomCounts(kills=1)), stage)
-    assert unknown.slug == "killed-from-outside"
-    assert at_limit.slug == "container-memory-limit"
-    assert of_machine.slug == "host-memory-exhausted"
+    unknown = find_cause(replace(result, oom=OomCounts()), stage, MATRIX)
+    at_limit = find_cause(replace(result, oom=OomCounts(kills=1, limit_hits=1)), stage, MATRIX)
+    of_machine = find_cause(replace(result, oom=OomCounts(kills=1)), stage, MATRIX)
+    assert unknown.cause == "killed-from-outside"
+    assert at_limit.cause == "container-memory-limit"
+    assert of_machine.cause == "host-memory-exhausted"
+
+
+@posix_only
+def test_a_kill_from_outside_is_not_explained_by_what_the_program_wrote_before() -> None:
+    result = run_fake("backward=kill")
+    stage = result.stage("backward")
+    assert stage is not None
+    warned = replace(result.stderr, text="UserWarning: Torch not compiled with CUDA enabled\n")
+    killed = replace(result, oom=OomCounts(kills=1), stderr=warned)
+    unknown = replace(result, oom=OomCounts(), stderr=warned)
+    assert find_cause(killed, stage, MATRIX).cause == "host-memory-exhausted"
+    assert find_cause(unknown, stage, MATRIX).cause == "killed-from-outside"
+
+
+def test_the_sentences_are_those_of_the_tables() -> None:
+    finding = failure(run_fake("init=raise", message=NO_FABRIC, FAKE_TORCH_CUDA="12.8"))
+    row = MATRIX.causes.message("fabric-manager-missing")
+    assert finding.detail.startswith(row.detail)
+    assert finding.remedy is not None
+    assert (finding.remedy.text, finding.remedy.command) == (row.remedy, row.command)
+
+
+def test_a_command_is_for_the_interpreter_that_was_tested() -> None:
+    message = "/env/x.so: undefined symbol: __nvJitLinkComplete_12_4, version libnvJitLink.so.12"
+    result = run_fake("import=import-error", message=message, stages=("import",))
+    remedy = failure(result).remedy
+    assert remedy is not None
+    assert remedy.command[:4] == ("env", "-u", "LD_LIBRARY_PATH", result.python)
+
+
+def test_a_cause_that_only_a_copy_of_the_tables_knows_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "tables"
+    shutil.copytree(ROOT / "compat_matrix", folder, ignore=shutil.ignore_patterns("*.py", "*.json"))
+    with (folder / "causes" / "smoke.toml").open("a") as table:
+        table.write(OWN_CAUSE)
+    matrix = Matrix.load(folder)
+    result = run_fake("backward=raise", message="the flux capacitor is dry")
+    (finding,) = smoke_findings(result, matrix)
+    assert (finding.code, finding.cause) == ("SMK001", "flux-missing")
+    assert finding.detail.startswith("It needs 1.21 gigawatts.")

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from envguard.cli.main import main
-from tests.smoke.fake import FAKE_TORCH
+from tests.smoke.fake import FAKE_TORCH, MATRIX
 from tests.smoke.test_report import SCHEMA
 from tests.stubs.machine import A100, T4, StubMachine
 
@@ -21,14 +21,8 @@ def fake_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(FAKE_TORCH))
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> str:
-    (tmp_path / "manifest.toml").write_text('schema_version = 1\ndata_version = "2026.11.29"\n')
-    return str(tmp_path)
-
-
-def test_a_torch_that_works_exits_0(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["smoke", "--matrix", tables, "--stages", "reference"]) == 0
+def test_a_torch_that_works_exits_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["smoke", "--stages", "reference"]) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("envguard smoke: passed\n")
     assert "\nok    backward " in shown.out
@@ -36,34 +30,34 @@ def test_a_torch_that_works_exits_0(tables: str, capsys: pytest.CaptureFixture[s
 
 
 def test_a_torch_that_fails_exits_1(
-    tables: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_TORCH_FAULTS", "backward=exit")
-    assert main(["smoke", "--matrix", tables, "--stages", "backward"]) == 1
+    assert main(["smoke", "--stages", "backward"]) == 1
     assert "\nFAIL  backward " in capsys.readouterr().out
 
 
-def test_json_is_one_document(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["smoke", "--matrix", tables, "--stages", "forward", "--format", "json"])
+def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["smoke", "--stages", "forward", "--format", "json"])
     document = json.loads(capsys.readouterr().out)
     jsonschema.validate(document, SCHEMA)
     assert code == 0
     assert document["command"] == "smoke"
-    assert document["matrix"]["version"] == "2026.11.29"
+    assert document["matrix"]["version"] == MATRIX.manifest.data_version
 
 
 def test_a_limit_can_be_given(
-    tables: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_TORCH_FAULTS", "linear=hang")
-    words = ["smoke", "--matrix", tables, "--stages", "forward", "--timeout", "2"]
+    words = ["smoke", "--stages", "forward", "--timeout", "2"]
     assert main(words) == 1
     assert "SMK003" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(os.name != "posix", reason="/bin/false")
-def test_what_is_no_python_exits_3(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["smoke", "--matrix", tables, "--python", "/bin/false"]) == 3
+def test_what_is_no_python_exits_3(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["smoke", "--python", "/bin/false"]) == 3
     assert "SMK005" in capsys.readouterr().out
 
 
@@ -76,9 +70,9 @@ def test_what_is_no_python_exits_3(tables: str, capsys: pytest.CaptureFixture[st
     ],
 )
 def test_wrong_options_exit_2(
-    words: list[str], message: str, tables: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["smoke", "--matrix", tables, *words]) == 2
+    assert main(["smoke", *words]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
     assert message in shown.err
@@ -89,17 +83,14 @@ def test_the_stages_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\noptimizer-step  AdamW moves every parameter\n" in capsys.readouterr().out
 
 
-def test_the_running_interpreter_is_the_default(
-    tables: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["smoke", "--matrix", tables, "--stages", "import", "--format", "json"])
+def test_the_running_interpreter_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["smoke", "--stages", "import", "--format", "json"])
     document = json.loads(capsys.readouterr().out)
     assert document["facts"]["environment"]["interpreter"]["executable"] == sys.executable
     assert Path(document["stages"][0]["details"]["path"]) == FAKE_TORCH
 
 
 def test_the_gpu_under_test_is_named_by_its_nvml_index(
-    tables: str,
     no_driver: StubMachine,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -110,7 +101,7 @@ def test_the_gpu_under_test_is_named_by_its_nvml_index(
             monkeypatch.setenv(name, value)
     # The CUDA ordinal 0 is the second for NVML.
     monkeypatch.setenv("FAKE_TORCH_GPU", "12.8,7.5,sm_75,99999999-8888-7777-6666-555555555555")
-    words = ["smoke", "--matrix", tables, "--stages", "forward", "--format", "json"]
+    words = ["smoke", "--stages", "forward", "--format", "json"]
     assert main(words) == 0
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert finding["gpus"] == [1]

@@ -12,7 +12,7 @@ from envguard.facts.report import report_document
 from envguard.smoke.findings import smoke_findings
 from envguard.smoke.report import smoke_report
 from envguard.smoke.result import ErrorKind, SmokeResult, StageResult
-from tests.smoke.fake import run_fake, run_fake_deepspeed
+from tests.smoke.fake import MATRIX, run_fake, run_fake_deepspeed
 from tests.smoke.test_report import SCHEMA
 from tests.smoke.test_run import failed, statuses
 
@@ -52,7 +52,7 @@ def test_the_zero_stages_run_on_a_pretended_gpu() -> None:
 def test_a_deepspeed_that_is_not_there_leaves_the_zero_stages_unreached() -> None:
     result = run_fake(stages=("zero-2",), FAKE_TORCH_DISTRIBUTED="1")
     assert failed(result)["deepspeed"].module == "deepspeed"
-    (finding,) = smoke_findings(result)
+    (finding,) = smoke_findings(result, MATRIX)
     assert finding.package == "deepspeed"
     assert finding.remedy is not None
     assert finding.remedy.text == f"install deepspeed into {sys.executable}"
@@ -66,7 +66,7 @@ def test_an_error_of_initialize_is_named_with_its_part() -> None:
         "zero-2": "CUDA_HOME does not exist",
         "zero-3": "CUDA_HOME does not exist",
     }
-    (finding,) = smoke_findings(result)
+    (finding,) = smoke_findings(result, MATRIX)
     assert (finding.code, finding.cause) == ("SMK001", "toolkit-missing")
     assert finding.title == (
         "zero-1 (initialize), zero-2 (initialize), zero-3 (initialize): "
@@ -79,7 +79,9 @@ def test_a_deepspeed_older_than_torch_is_named() -> None:
         "cannot import name 'log' from 'torch.distributed.elastic.agent.server.api' "
         "(/env/torch/distributed/elastic/agent/server/api.py)"
     )
-    (finding,) = smoke_findings(run_fake_deepspeed("ds-import=import-error", message=message))
+    (finding,) = smoke_findings(
+        run_fake_deepspeed("ds-import=import-error", message=message), MATRIX
+    )
     assert (finding.cause, finding.package) == ("ds-too-old-for-torch", "deepspeed")
 
 
@@ -97,7 +99,7 @@ def test_a_crash_while_saving_is_that_stages_and_that_parts() -> None:
     result = run_fake_deepspeed("ds-save-2=segfault")
     assert statuses(result)["zero-1"] == "ok"
     assert statuses(result)["zero-3"] == "not-reached"
-    (finding,) = smoke_findings(result)
+    (finding,) = smoke_findings(result, MATRIX)
     assert (finding.code, finding.cause) == ("SMK002", "unknown-segfault")
     assert finding.title == "zero-2 (save): the process died of SIGSEGV (status -11)"
     frames = [e.value for e in finding.evidence if e.fact.startswith("smoke.frame")]
@@ -107,7 +109,7 @@ def test_a_crash_while_saving_is_that_stages_and_that_parts() -> None:
 
 @posix_only
 def test_a_crash_while_saving_fits_the_schema() -> None:
-    report = smoke_report(run_fake_deepspeed("ds-save-2=segfault"), matrix_version="2026.11.29")
+    report = smoke_report(run_fake_deepspeed("ds-save-2=segfault"), MATRIX)
     document = report_document(report)
     jsonschema.validate(document, SCHEMA)
     (stage,) = [s for s in document["stages"] if s["id"] == "zero-2"]

@@ -15,6 +15,7 @@ from envguard.facts.findings import Status, verdict_of
 from envguard.smoke.findings import smoke_findings
 from envguard.smoke.result import SmokeRequest
 from envguard.smoke.run import run_smoke
+from tests.smoke.fake import MATRIX
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +94,7 @@ def attack(folder: Path, code: str, *, stage_timeout_s: float = 2.0) -> Status:
             variables=(("PYTHONPATH", str(folder)),),
         )
     )
-    return verdict_of(smoke_findings(result))
+    return verdict_of(smoke_findings(result, MATRIX))
 
 
 @pytest.mark.parametrize("name", IN_PLACE_OF_FILES)

@@ -7,7 +7,7 @@ from envguard.render.page import Style
 from envguard.render.stages import stage_lines
 from envguard.smoke.report import smoke_report
 from envguard.smoke.result import describe_memory
-from tests.smoke.fake import run_fake
+from tests.smoke.fake import MATRIX, run_fake
 
 
 def test_the_cost_stands_beside_the_size_of_the_state() -> None:
@@ -25,7 +25,7 @@ def test_what_was_not_measured_is_not_stated() -> None:
 
 
 def test_the_table_shows_the_cost() -> None:
-    report = smoke_report(run_fake(stages=("checkpoint",)), matrix_version="2026.11.29")
+    report = smoke_report(run_fake(stages=("checkpoint",)), MATRIX)
     (stage,) = [s for s in report_document(report)["stages"] if s["id"] == "checkpoint"]
     assert stage["details"]["load_rss_bytes"] > 20 * 2**20  # it reads 32 MiB back
     lines = list(stage_lines(report.extra["stages"], Style(width=80)))

@@ -9,7 +9,7 @@ import pytest
 
 from envguard.smoke.findings import smoke_findings
 from envguard.smoke.result import ErrorKind, StageStatus
-from tests.smoke.fake import run_fake
+from tests.smoke.fake import MATRIX, run_fake
 from tests.smoke.test_run import failed, wait_for_end
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def test_a_group_of_one_that_reduces_wrongly_is_found() -> None:
 @posix_only
 def test_a_group_that_cannot_start_names_the_part() -> None:
     result = run_ranks("init_process_group=segfault", stages=("distributed",))
-    (finding,) = smoke_findings(result)
+    (finding,) = smoke_findings(result, MATRIX)
     assert finding.title == "distributed (start): the process died of SIGSEGV (status -11)"
 
 
@@ -74,7 +74,7 @@ def test_an_exception_in_a_rank_keeps_its_words() -> None:
 
 @posix_only
 def test_a_crash_of_a_rank_names_rank_signal_and_frames() -> None:
-    (finding,) = smoke_findings(run_ranks("all_reduce-1=segfault"))
+    (finding,) = smoke_findings(run_ranks("all_reduce-1=segfault"), MATRIX)
     assert finding.code == "SMK002"
     assert finding.title == "all-reduce: rank 1 of 2 died of SIGSEGV (status -11)"
     frames = [e.value for e in finding.evidence if e.fact.startswith("smoke.frame")]

@@ -16,16 +16,15 @@ from envguard.facts.report import report_document
 from envguard.render.page import Style
 from envguard.render.stages import stage_lines
 from envguard.smoke.report import smoke_report
-from tests.smoke.fake import run_fake
+from tests.smoke.fake import MATRIX, run_fake
 
 SCHEMA = json.loads(
     (Path(envguard.__file__).parent / "render" / "report.schema.json").read_text(encoding="utf-8")
 )
-MATRIX = "2026.11.29"
 
 
 def test_the_document_fits_the_schema_and_holds_the_stages() -> None:
-    document = report_document(smoke_report(run_fake(), matrix_version=MATRIX))
+    document = report_document(smoke_report(run_fake(), MATRIX))
     jsonschema.validate(document, SCHEMA)
     assert document["command"] == "smoke"
     assert document["device"] == "cpu"
@@ -45,7 +44,7 @@ def test_the_document_fits_the_schema_and_holds_the_stages() -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="uses signals")
 def test_a_crash_fits_the_schema_too() -> None:
-    document = report_document(smoke_report(run_fake("backward=segfault"), matrix_version=MATRIX))
+    document = report_document(smoke_report(run_fake("backward=segfault"), MATRIX))
     jsonschema.validate(document, SCHEMA)
     assert document["verdict"] == "fail"
     assert document["root_cause"] == "unknown-segfault"
@@ -54,7 +53,7 @@ def test_a_crash_fits_the_schema_too() -> None:
 
 
 def test_facts_are_what_torch_said_of_itself() -> None:
-    report = smoke_report(run_fake(gpu="12.8,9.0,sm_90 sm_80 compute_90"), matrix_version=MATRIX)
+    report = smoke_report(run_fake(gpu="12.8,9.0,sm_90 sm_80 compute_90"), MATRIX)
     environment = report.facts.environment
     assert environment is not None
     assert environment.torch is not None
@@ -66,7 +65,7 @@ def test_facts_are_what_torch_said_of_itself() -> None:
 
 
 def test_a_version_that_is_none_is_not_made_up() -> None:
-    report = smoke_report(run_fake(FAKE_TORCH_VERSION="from source"), matrix_version=MATRIX)
+    report = smoke_report(run_fake(FAKE_TORCH_VERSION="from source"), MATRIX)
     environment = report.facts.environment
     assert environment is not None
     assert environment.torch is not None
@@ -74,7 +73,7 @@ def test_a_version_that_is_none_is_not_made_up() -> None:
 
 
 def test_the_table_has_a_line_for_each_stage_that_was_reached() -> None:
-    report = smoke_report(run_fake("backward=raise", message="boom\nmore"), matrix_version=MATRIX)
+    report = smoke_report(run_fake("backward=raise", message="boom\nmore"), MATRIX)
     lines = list(stage_lines(report.extra["stages"], Style(width=80)))
     assert [line.split()[:2] for line in lines] == [
         ["stage", "time"],
@@ -92,7 +91,7 @@ def test_the_table_has_a_line_for_each_stage_that_was_reached() -> None:
 
 
 def test_a_stage_of_another_shape_does_not_fit_the_schema() -> None:
-    document = report_document(smoke_report(run_fake(stages=("import",)), matrix_version=MATRIX))
+    document = report_document(smoke_report(run_fake(stages=("import",)), MATRIX))
     document["stages"][0]["status"] = "maybe"
     with pytest.raises(jsonschema.ValidationError, match="'maybe' is not one of"):
         jsonschema.validate(document, SCHEMA)

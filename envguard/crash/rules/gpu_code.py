@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-    from envguard.crash.log import Hit
+    from envguard.signatures import Hit
 
 _LINUX = Platform(OperatingSystem.LINUX, "x86_64")
 _FIXES = "is_available() can be True all the same: it does not look at the code."

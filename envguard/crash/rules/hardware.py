@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-    from envguard.crash.log import Hit
     from envguard.matrix.evidence import ErrorRow
+    from envguard.signatures import Hit
 
 _HARDWARE = frozenset({"hw", "link"})
 

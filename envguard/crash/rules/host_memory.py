@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-    from envguard.crash.log import Hit, Task
+    from envguard.crash.log import Task
+    from envguard.signatures import Hit
 
 
 _GIB = 2**30

@@ -13,12 +13,15 @@ from envguard.crash.findings import make_finding, version_or_none
 from envguard.crash.rules.driver import is_board
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Status
+from envguard.matrix.causes import Where
+from envguard.signatures import find_shown, find_signatures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-    from envguard.crash.log import Hit
+    from envguard.matrix.loader import Matrix
+    from envguard.signatures import Hit
 
 
 _OF_BACKEND = {"hip": "ROCm", "xpu": "XPU"}
@@ -125,16 +128,8 @@ def _is_pair_of_two_indexes(case: Case) -> bool:
     return bool(bound) and is_pair and torch.version.local != vision.version.local
 
 
-# Itanium mangling: a length before each name, as in _ZN3c105Error.
-# torch's stable interface is C: torch_dtype_float8_e4m3fn, torch_call_dispatcher.
-_TORCH_SYMBOL = re.compile(
-    r"(?<!\d)(?:3c10|2at|5torch|6caffe2|4c10d)(?=[\dA-Z])|^(?:THP|aoti_torch_|torch_[a-z])"
-)
-# The old std::string is the substitution Ss, alone or by reference (RKSs) and often at the end.
-_OLD_STRING = re.compile(r"(?:RK|[EiljmbxyvP])Ss(?:$|[A-Z_])|S[sS]_?$|Ss$")
 _BNB_CPU = "libbitsandbytes_cpu.so"
 _IMAGE_ONLY = "Failed to load image Python extension"
-_CUDA_SYMBOLS = ("__nvJitLink", "cublas", "cudnn", "cusparse", "cusolver", "cufft", "nvrtc")
 # Libraries whose file name carries the CUDA major, or a number that goes with it.
 _CUDA_LIBRARY = re.compile(
     r"lib(?:cudart|cublas(?:Lt)?|cusparse|cusolver|cufft|curand|nvrtc|nvJitLink|npp\w{1,4})\.so\.\d"
@@ -153,29 +148,21 @@ def check_undefined_symbol(case: Case) -> Iterator[Finding]:
         return
     status = Status.FAIL if grave else Status.WARN
     symbol, package = hit.groups["sym"], owner_of(hit.text)
-    outcome = outcome_of_symbol(symbol)
-    is_torch = outcome in {"abi-cxx11-flag", "abi-torch-version.torch-version"}
+    outcome = outcome_of_symbol(symbol, case.matrix)
+    is_torch = outcome.startswith(("abi-cxx11-flag", "abi-torch-version"))
     if is_torch and package == "torchvision":
         outcome = "vision-torch-mismatch"
-    abi = "the new std::string" if "__cxx1112basic_string" in symbol else "the old std::string"
-    named = replace(hit, groups={**hit.groups, "abi": abi, "lib": _file_of(hit)})
+    named = replace(hit, groups={**hit.groups, "lib": _file_of(hit)})
     more = (Evidence("symbol", symbol, hit.place),)
     pair = goes_with(case, package) if is_torch else ""
     yield make_finding(case, outcome, status, (named,), more=more, detail=pair)
 
 
-def outcome_of_symbol(symbol: str) -> str:
+def outcome_of_symbol(symbol: str, matrix: Matrix) -> str:
     """What a missing symbol says: whose it is, and whether it tells the C++ ABI."""
-    if symbol.startswith(_CUDA_SYMBOLS):
-        return "ld-library-path-shadow"
-    if symbol.startswith(("nccl", "pnccl")):
-        return "nccl-shadowed"
-    if symbol.startswith("iJIT_"):
-        return "vendor-lib-bug"
-    if not _TORCH_SYMBOL.search(symbol):
-        return "symbol-missing"
-    tells_abi = "__cxx1112basic_string" in symbol or _OLD_STRING.search(symbol)
-    return "abi-cxx11-flag" if tells_abi else "abi-torch-version.torch-version"
+    hits = find_signatures(f"undefined symbol: {symbol}", matrix)
+    said = next(find_shown(hits, matrix, Where.ERROR), None)
+    return said.id if said is not None else "symbol-missing"
 
 
 def _file_of(hit: Hit) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from envguard.crash.case import Case
-    from envguard.crash.log import Hit
+    from envguard.signatures import Hit
 
 
 # Other findings that say how the CPU build came about.

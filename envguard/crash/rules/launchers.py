@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-    from envguard.crash.log import Hit
+    from envguard.signatures import Hit
 
 
 def check_asked_to_stop(case: Case) -> Iterator[Finding]:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-    from envguard.crash.log import Hit
     from envguard.matrix.causes import NativeBug
+    from envguard.signatures import Hit
 
 
 _OF_CUDA = re.compile(r"cuda|cudnn|tensorrt", re.IGNORECASE)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-    from envguard.crash.log import Hit
     from envguard.matrix.breaks import Break
+    from envguard.signatures import Hit
 
 
 _OLD_DEEPSPEED = "DeepSpeed is too old for this torch"

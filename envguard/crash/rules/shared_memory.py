@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-    from envguard.crash.log import Hit
+    from envguard.signatures import Hit
 
 SHM_FOLDER = "/dev/shm"  # noqa: S108 - looked for in texts, nothing is written there
 

@@ -1,0 +1,305 @@
+"""Matches signatures on any text: the log of a crash, what a smoke test's stage said, an install.
+
+A signature is looked at only where one of its literals stands, and its pattern is compiled then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from envguard.facts.findings import Status
+from envguard.matrix.causes import compile_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from envguard.matrix.causes import Message, Where
+    from envguard.matrix.loader import Matrix
+
+
+# How much of a long line around a literal a pattern is shown, and where such a line is cut.
+_BEFORE, _AFTER = 200, 1200
+_LONG, _OVERLAP = 4096, 256
+LONG_PIECE = 2 * _LONG
+_SHOWN = 400
+# What a pattern says about digits without asking for certain ones: names, counts and classes.
+_OF_ANY_DIGIT = re.compile(r"\(\?P<\w+>|\{\d+(?:,\d*)?\}|\\d|\\x[0-9a-f]{2}|0-9")
+_ANSI = re.compile(
+    rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])"
+)
+_PREFIX = re.compile(
+    r"\s{0,4}(?:"
+    r"\[(?:rank|default)?(?P<a>\d{1,5})\](?:<std(?:err|out)>)?:\s?"
+    r"|\[\d{1,3},(?P<b>\d{1,5})\]<std(?:err|out)>:\s?"
+    r"|(?P<c>\d{1,5}): (?=\S)"
+    r"|\((?:\w{1,40} )?pid=\d{1,9}(?:, ip=[\w.:]{1,45})?\)\s"
+    r"|\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:?\d\d)?\s"
+    r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,64} [\w.-]{1,40}(?:\[\d{1,9}\])?:\s"
+    r"|\[\s{0,8}\d{1,9}\.\d{6}\]\s"
+    r")"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One line that a signature matched.
+
+    Args:
+        id: The signature.
+        line: Line number in its file, from 1.
+        text: The line without colours and prefixes, possibly shortened.
+        groups: What the pattern named, without what did not take part.
+        rank: The rank that a prefix of the line names.
+        file: Name of the file, when several were read.
+        order: Position among all lines that were read.
+    """
+
+    id: str
+    line: int
+    text: str
+    groups: Mapping[str, str] = field(default_factory=dict)
+    rank: int | None = None
+    file: str = ""
+    order: int = 0
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for a person: ``line 12`` or ``dmesg.txt line 12``."""
+        return f"{self.file} line {self.line}".lstrip()
+
+    def number(self, *names: str) -> int | None:
+        """The first of these groups that took part, as a whole number."""
+        for name in names:
+            text = self.groups.get(name)
+            if text is not None and text.lstrip("-").isdecimal():
+                return int(text)
+        return None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A signature, or the mark of a phase, as a search for it needs it.
+
+    Args:
+        id: Its name.
+        regex: The pattern, searched in a line that holds one of the literals.
+        literals: Texts of which a line that it matches holds one.
+    """
+
+    id: str
+    regex: str
+    literals: tuple[bytes, ...]
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled pattern, made when a line first holds one of the literals."""
+        return compile_pattern(self.id, self.regex)
+
+    @cached_property
+    def reads_digits(self) -> bool:
+        """Whether it may match one of two lines that differ in the value of digits only."""
+        rest = _OF_ANY_DIGIT.sub("", self.regex)
+        return any(character.isdigit() for character in rest)
+
+
+# Digits, bars and blanks do not tell whether a line holds a text that is searched for: lines that
+# differ in these only are looked at once. No searched text may rest on them.
+NOISE = bytes(c for c in range(256) if c >= 0x80 or chr(c) in "0123456789#|.= >-+%,:")
+_END = -1
+
+_Tree = dict[int, "_Tree"]
+
+
+def build_search(texts: Iterable[bytes]) -> re.Pattern[bytes] | None:
+    """A pattern that finds the first place of any of the texts; None when there are none.
+
+    The texts share their beginnings as in a tree, which the pattern engine walks several times
+    faster than a plain list of alternatives.
+    """
+    tree: _Tree = {}
+    for text in texts:
+        node = tree
+        for byte in text:
+            node = node.setdefault(byte, {})
+        node[_END] = {}
+    return re.compile(_pattern(tree)) if tree else None
+
+
+def _pattern(node: _Tree) -> bytes:
+    if _END in node:  # a shorter text ends here: longer ones add nothing
+        return b""
+    branches = [re.escape(bytes([byte])) + _pattern(below) for byte, below in node.items()]
+    return branches[0] if len(branches) == 1 else b"(?:" + b"|".join(branches) + b")"
+
+
+def keys_of(block: bytes) -> list[bytes]:
+    """A key for each line of a block; lines that differ in digits and bars share one."""
+    return block.translate(None, NOISE).split(b"\n")
+
+
+class SeenLines:
+    """Keys of lines that hold nothing, within a limit of memory."""
+
+    _LONGEST = 8192
+    _MOST_BYTES = 8 * 1024 * 1024
+
+    def __init__(self) -> None:
+        self.keys: set[bytes] = set()
+        self._bytes = 0
+
+    def add(self, key: bytes) -> None:
+        """Remember a key; when there are too many, start over."""
+        if len(key) > self._LONGEST:
+            return
+        self._bytes += len(key) + 64
+        if self._bytes > self._MOST_BYTES:
+            self.keys.clear()
+            self._bytes = 0
+        self.keys.add(key)
+
+    def clear(self) -> None:
+        """Forget all, because something else is searched for now."""
+        self.keys.clear()
+        self._bytes = 0
+
+
+def without_ansi(block: bytes) -> bytes:
+    """A block without what colours a terminal and moves its cursor."""
+    return _ANSI.sub(b"", block) if b"\x1b" in block else block
+
+
+def strip_prefix(text: str) -> tuple[str, int | None]:
+    """Take off what launchers, kernels and containers put before a line.
+
+    Returns:
+        The rest, and the rank that a prefix names.
+    """
+    rank = None
+    for _ in range(3):
+        match = _PREFIX.match(text)
+        if match is None:
+            break
+        named = match["a"] or match["b"] or match["c"]
+        rank = int(named) if named is not None and rank is None else rank
+        text = text[match.end() :]
+    return text, rank
+
+
+def pieces_of(line: bytes) -> Iterator[bytes]:
+    """What a terminal would show one after the other; very long ones in overlapping parts."""
+    for piece in line.split(b"\r"):
+        if len(piece) <= LONG_PIECE:
+            yield piece
+            continue
+        for start in range(0, len(piece), _LONG):
+            yield piece[max(0, start - _OVERLAP) : start + _LONG]
+
+
+def match_piece(mark: Mark, piece: bytes, line: int, place: int) -> Hit | None:
+    """Try a signature on a piece of a line.
+
+    Args:
+        mark: The signature.
+        piece: The piece.
+        line: Number of the line, from 1.
+        place: Where in the piece one of the signature's literals stands.
+    """
+    begin = max(0, place - _BEFORE)
+    text = piece[begin : place + _AFTER].decode("utf-8", "replace")
+    # A dot keeps patterns for the start of a line from matching in its middle.
+    text, rank = (f".{text}", None) if begin else strip_prefix(text)
+    match = mark.pattern.search(text)
+    if match is None:
+        return None
+    groups = {name: value for name, value in match.groupdict().items() if value is not None}
+    return Hit(mark.id, line, _excerpt(text, match), groups, rank, order=line)
+
+
+def _excerpt(text: str, match: re.Match[str]) -> str:
+    """The line for a person: around the match, without what a terminal would not show."""
+    begin = 0 if match.end() <= _SHOWN else max(0, match.start() - 60)
+    piece = text[begin : begin + _SHOWN].strip()
+    clean = "".join(c if c.isprintable() else " " for c in piece)
+    return f"...{clean}" if begin else clean
+
+
+def signature_marks(matrix: Matrix) -> Iterator[Mark]:
+    """All signatures of the tables."""
+    for row in matrix.causes.signatures:
+        yield Mark(row.id, row.regex, tuple(text.encode() for text in row.literals))
+
+
+def find_signatures(text: str, matrix: Matrix) -> tuple[Hit, ...]:
+    """All that a short text holds: an error's words, the last lines of a program.
+
+    It finds in a text what the scanner of logs finds in it, without what a log of any size needs.
+
+    Args:
+        text: Some lines; colours and what launchers put before a line do not matter.
+        matrix: What to look for.
+
+    Returns:
+        Each signature once for each piece of a line that it matches, in the order of the lines.
+    """
+    data = without_ansi(text.encode("utf-8", "replace"))
+    marks = [mark for mark in signature_marks(matrix) if any(t in data for t in mark.literals)]
+    lines = enumerate(data.split(b"\n"), 1) if marks else ()
+    return tuple(
+        hit
+        for number, line in lines
+        for piece in pieces_of(line)
+        for mark in marks
+        if (place := _first_place(mark, piece)) >= 0
+        and (hit := match_piece(mark, piece, number, place)) is not None
+    )
+
+
+def _first_place(mark: Mark, piece: bytes) -> int:
+    places = [place for text in mark.literals if (place := piece.find(text)) >= 0]
+    return min(places, default=-1)
+
+
+class _Blank(dict[str, object]):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def fill(text: str, groups: Mapping[str, object]) -> str:
+    """A sentence of a row with what signatures named; ``?`` for what none of them did."""
+    return text.format_map(_Blank(groups)) if "{" in text else text
+
+
+def fill_message(message: Message, groups: Mapping[str, str]) -> Message:
+    """A message with what signatures named in its sentences."""
+    title, detail, remedy = (
+        fill(text, groups) for text in (message.title, message.detail, message.remedy)
+    )
+    return replace(message, title=title, detail=detail, remedy=remedy)
+
+
+def find_shown(
+    hits: Iterable[Hit], matrix: Matrix, where: Where, known: Mapping[str, str] | None = None
+) -> Iterator[Message]:
+    """What the rows of causes say about what was found, the most fundamental cause first.
+
+    Args:
+        hits: What :func:`find_signatures` found in one text.
+        matrix: The tables.
+        where: What kind of text it is; rows for another kind are left out.
+        known: What sentences may name that stands in no text (``python``).
+
+    Yields:
+        The message of each row that establishes its cause, with what its signatures named.
+    """
+    found = tuple(hits)
+    ids = frozenset(hit.id for hit in found)
+    for cause in matrix.causes.causes if ids else ():
+        for row in cause.shown:
+            if row.holds_in(where) and row.status is Status.FAIL and row.is_met(ids):
+                named = [hit for hit in found if hit.id in {*row.any, *row.all}]
+                said = {name: text for hit in reversed(named) for name, text in hit.groups.items()}
+                yield fill_message(matrix.causes.message(row.says), {**(known or {}), **said})
