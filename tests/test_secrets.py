@@ -300,7 +300,7 @@ def test_a_defect_of_our_own_shows_no_secret(trial: Trial, monkeypatch: pytest.M
     assert trial.leaks() == []
 
 
-def _fail(arguments: list[str]) -> int:
+def _fail(arguments: list[str], _begin: object) -> int:
     raise RuntimeError(f"{arguments}: {ADDRESSES['password'].format(s=SHORT)}")
 
 
