@@ -25,6 +25,8 @@ _STREAMS = {"stdout": 1, "stderr": 2}
 _SINKS = {"null", "zero", "full"}
 _TERMINAL = re.compile(r"tty\w*|console|\d+")
 
+# A reader takes memory for all that it is asked for, however little there is to read.
+_STEP_BYTES = 2**18
 _UNITS = (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024))
 
 
@@ -77,10 +79,13 @@ def take_bounded(file: IO[bytes], limit_bytes: int, *, where: str) -> bytes:
         InputError: It holds more than the limit.
         OSError: It cannot be read.
     """
-    raw = file.read(limit_bytes + 1)
-    if len(raw) > limit_bytes:
+    pieces, left = [], limit_bytes + 1
+    while left and (piece := file.read(min(left, _STEP_BYTES))):
+        pieces.append(piece)
+        left -= len(piece)
+    if not left:
         raise InputError(f"{where}: larger than {_size(limit_bytes)}, the most that is read")
-    return raw
+    return b"".join(pieces)
 
 
 def read_utf8(path: Path | str, limit_bytes: int, *, where: str = "") -> str:

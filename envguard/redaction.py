@@ -60,7 +60,7 @@ _TAILS = _words(
     "id ids type types count counts length len limit size index idx mask masks embedding "
     "dim budget classification level embeddings accuracy loss dropout shift abstraction"
 )
-_NAME = re.compile(r"[$+-]*[\w.\[\]-]+")
+_NAME = re.compile(r"(?:-*+[$+])*+[\w.\[\]-]++")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _PLAIN_VALUE = re.compile(
     r"(?:true|false|none|null|yes|no|on|off|auto|bearer|basic|\*+|)\Z", re.IGNORECASE
@@ -252,7 +252,7 @@ def _without_values(text: str, heads: re.Pattern[str], *, is_option: bool) -> st
     kept, done = [], 0
     for head in heads.finditer(text):
         name = head["name"].lstrip("-$")
-        if head.start() < done or not (is_secret_name(name) or _is_weak(name)):
+        if head.start("name") < done or not (is_secret_name(name) or _is_weak(name)):
             continue
         opening, value = _value_at(text, head.end(), is_option=is_option)
         start = head.end() + len(opening)
@@ -265,7 +265,7 @@ def _without_values(text: str, heads: re.Pattern[str], *, is_option: bool) -> st
 
 def _value_at(text: str, start: int, *, is_option: bool) -> tuple[str, str]:
     """The quote that stands at a place, if any, and the value behind it."""
-    quote = _quote().match(text, start)
+    quote = _QUOTE.match(text, start)
     if quote is None:
         value = (_word if is_option else _bare_value)().match(text, start)
         return "", value[0] if value else ""
@@ -302,7 +302,10 @@ def _assignment() -> re.Pattern[str]:
 @cache
 def _option() -> re.Pattern[str]:
     """The beginning of ``--name value``, also as two words of a serialised list."""
-    return re.compile(r"(?<![\w-])(?P<name>--?[A-Za-z][\w.-]*)(?P<close>\\*[\"']?),?\s+")
+    # From the beginning of a word on, so that no word is gone through twice.
+    return re.compile(
+        r"(?<![\w.-])(?>[\w.-]*?(?<![\w-])(?P<name>--?[A-Za-z][\w.-]*+))(?P<close>\\*+[\"']?),?\s+"
+    )
 
 
 @cache
@@ -322,9 +325,7 @@ def _pair() -> re.Pattern[str]:
     )
 
 
-@cache
-def _quote() -> re.Pattern[str]:
-    return re.compile(r"\\*[\"']")
+_QUOTE = re.compile(r"\\*+[\"']")
 
 
 @cache
@@ -565,7 +566,7 @@ def _heir(parent: str, child: str) -> str:
 
 
 _LINE = re.compile(r"(?P<indent>[\s;#]*(?:- )*)(?P<name>[\"']?[\w.-]+[\"']?)(?P<sign>\s*[:=]\s*)")
-_SECTION = re.compile(r"\s*\[+\s*([^\]]*?)\s*\]+\s*(?:[#;].*)?$")
+_SECTION = re.compile(r"\s*+\[++\s*+([^\]\s]*+(?:\s++[^\]\s]++)*+)\s*+\]++\s*+(?:[#;].*)?$")
 _BLOCK_ENDS = {"'''": "'''", '"""': '"""', "[": "]", "{": "}"}
 
 

@@ -48,7 +48,7 @@ def test_a_fault_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         return ["explain", "GPU001", "--format", "json"]
 
     monkeypatch.setitem(FAMILIES, "broken", break_it)
-    monkeypatch.setattr("envguard.cli.main._run", lambda arguments: 1 // 0)
+    monkeypatch.setattr("envguard.cli.main._run", lambda arguments, begin: 1 // 0)
     outcome = run_case("broken", Random(0), tmp_path, longest_s=0)  # noqa: S311 - no secret
     assert outcome.code == 4
     assert "ZeroDivisionError" in outcome.fault

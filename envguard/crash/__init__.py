@@ -1,1 +1,1 @@
-"""Why did it die: supervise a run, read what it left behind, and name the cause or the suspects."""
+"""Why did it die: read what a run left behind, and name the cause, or what may have been it."""

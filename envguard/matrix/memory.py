@@ -107,12 +107,12 @@ def _check(node: ast.expr, text: str, names: set[str]) -> None:
         case ast.Call(func=ast.Name(id=name), args=[_, *_] as items, keywords=[]):
             if name not in _FUNCTIONS:
                 raise ValueError(f"{text!r}: {name} is none of {', '.join(sorted(_FUNCTIONS))}")
+            for item in items:
+                _check(item, text, names)
             if name in _OF_ONE and len(items) != 1:
                 raise ValueError(f"{text!r}: {name} takes one value, not {len(items)}")
             if name not in _OF_ONE and len(items) < 2:
                 raise ValueError(f"{text!r}: {name} takes two values or more")
-            for item in items:
-                _check(item, text, names)
         case _:
             raise ValueError(f"{text!r}: {ast.unparse(node)} is not arithmetic")
 

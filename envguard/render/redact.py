@@ -99,12 +99,10 @@ _VERSIONED = re.compile(
     re.IGNORECASE,
 )
 _HOST_SIGN = re.compile(
-    r"(?:addr(?:ess)?|host|ip|endpoint|peer)\w*[\"']?\s*[:=]+\s*\Z", re.IGNORECASE
+    r"(?<!\w)(?>\w*?(?:addr|host|ip|endpoint|peer))\w*+[\"']?\s*+[:=]++\s*+\Z", re.IGNORECASE
 )
 _LOOK_BACK = 48
-_COLONS = re.compile(
-    r"(?<![\w:.%-])[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%\w+)?(?![\w:-])"
-)
+_COLONS = re.compile(r"(?<![\w:.%-])(?:[0-9A-Fa-f.]*+:){2}[0-9A-Fa-f:.]*(?:%\w+)?(?![\w:-])")
 _MAC = re.compile(r"(?:[0-9A-Fa-f]{2}:){5}(?:[0-9A-Fa-f]{2})\Z")
 
 

@@ -356,7 +356,7 @@ def test_wrong_usage_is_said(capsys: Capture, words: tuple[str, ...], said: str)
 
 def test_a_server_without_the_document_could_not_tell(capsys: Capture, served: Served) -> None:
     said = refused(capsys, "--from", f"{served.url}/release.json", code=3)
-    assert "the server answers 404" in said
+    assert "there is no such page: 404 Not Found" in said
 
 
 def test_a_page_that_is_no_document_is_refused(capsys: Capture, served: Served) -> None:

@@ -221,15 +221,31 @@ def test_no_handle_is_free_while_it_runs_and_afterwards(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_no_memory_is_left_for_the_diagnosis(tmp_path: Path) -> None:
-    assert run(tmp_path, "sh", "-c", "exit 0").returncode == 0
-    start = list_records(tmp_path / ".envguard" / "runs")[0] / "run.json"
-    document = {**json.loads(start.read_text()), "padding": "x" * 40_000_000}
-    start.write_text(json.dumps(document))
-    done = run_python(tmp_path, "print('out', flush=True); limit('RLIMIT_AS', 4096); sys.exit(7)")
-    assert (done.returncode, done.stdout) == (7, "out\n")
+def test_too_little_memory_is_left_to_compare_runs(tmp_path: Path) -> None:
+    done = with_memory_left(tmp_path, 32 * 2**20)
     assert "The program ended with exit status 7" in done.stderr
     assert own_lines(done.stderr) == ["envguard run: earlier runs were not compared: MemoryError"]
+
+
+def test_no_memory_is_left_for_the_diagnosis(tmp_path: Path) -> None:
+    """What the interpreter holds already may do for one or another part; what does not is told."""
+    done = with_memory_left(tmp_path, 0)
+    assert "earlier runs were not compared: MemoryError" in own_lines(done.stderr)[-1]
+    is_made = "The program ended with exit status 7" in done.stderr
+    assert is_made != ("no diagnosis: MemoryError" in own_lines(done.stderr)[-1])
+    assert "Traceback" not in done.stderr
+
+
+def with_memory_left(folder: Path, left_bytes: int) -> subprocess.CompletedProcess[str]:
+    """A run beside a large record, whose supervisor gets no more than so much memory at its end."""
+    assert run(folder, "sh", "-c", "exit 0").returncode == 0
+    start = list_records(folder / ".envguard" / "runs")[0] / "run.json"
+    document = {**json.loads(start.read_text()), "padding": "x" * 40_000_000}
+    start.write_text(json.dumps(document))
+    size = f"psutil.Process(parent).memory_info().vms + {left_bytes}"
+    done = run_python(folder, f"print('out', flush=True); limit('RLIMIT_AS', {size}); sys.exit(7)")
+    assert (done.returncode, done.stdout) == (7, "out\n")
+    return done
 
 
 def test_a_limit_on_the_size_of_files_ends_the_record(tmp_path: Path) -> None:
