@@ -28,18 +28,17 @@ class Block:
     text: str
 
 
-def blocks(document: str, kind: str) -> list[Block]:
-    """The blocks of one language in a document of the root, in their order."""
-    text = (ROOT / document).read_text(encoding="utf-8")
+def blocks_of(text: str, *kinds: str) -> list[Block]:
+    """The blocks of some languages in a text, in their order."""
     found = [Block(m["kind"], m["name"] or "", m["text"]) for m in _BLOCK.finditer(text)]
-    return [block for block in found if block.kind == kind]
+    return [block for block in found if block.kind in kinds]
 
 
 def commands(block: Block) -> Iterator[tuple[list[str], list[str]]]:
     """The commands behind ``$`` in a console block, each with the lines that it prints."""
     for part in re.split(r"^\$ ", block.text, flags=re.M)[1:]:
         first, _, shown = part.replace("\\\n", " ").partition("\n")
-        yield shlex.split(first), shown.rstrip("\n").split("\n")
+        yield shlex.split(first), shown.rstrip("\n").splitlines()
 
 
 def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -51,8 +50,9 @@ def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def holds(lines: list[str], shown: list[str]) -> bool:
-    """Whether lines are what is shown, where ``...`` stands for any lines."""
+    """Whether lines are what is shown; ``...`` is any lines, and inside of a line any text."""
     pattern = "".join(
-        r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line) + r"\n" for line in shown
+        r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line).replace(r"\.\.\.", ".*") + r"\n"
+        for line in shown
     )
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in lines)) is not None

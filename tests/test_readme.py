@@ -12,7 +12,7 @@ from envguard.errors import ExitCode
 from envguard.lock import FORMATS as LOCK_FORMATS
 from envguard.matrix.loader import Matrix
 from envguard.render import FORMATS
-from tests.documents import blocks, commands, holds, printed
+from tests.documents import blocks_of, commands, holds, printed
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -48,7 +48,7 @@ def test_the_readme_names_every_family() -> None:
     assert rows == [(family.prefix, family.about) for family in families]
 
 
-EXAMPLES = [pair for block in blocks("README.md", "console") for pair in commands(block)]
+EXAMPLES = [pair for block in blocks_of(README, "console") for pair in commands(block)]
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,7 @@ def test_the_examples_print_what_the_readme_shows(
     tmp_path: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
     lines = printed(words, capsys)
     assert holds(lines, shown), "\n".join(lines)
 
