@@ -274,7 +274,7 @@ def _reports() -> tuple[str, ...]:
 
 @cache
 def _logs() -> tuple[str, ...]:
-    paths = sorted((_TESTS / "crashes").glob("*.txt"))
+    paths = sorted((_TESTS / "crashes").rglob("*.txt"))
     return tuple(path.read_text(encoding="utf-8", errors="replace") for path in paths)
 
 

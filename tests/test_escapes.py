@@ -20,6 +20,7 @@ from envguard.cli.out import say, write_text
 from envguard.facts.findings import Status
 from envguard.printable import escaped_in_json, one_line, printable, printable_in_colour
 from envguard.render import Style, render_report
+from tests.crash.logs import LOGS
 from tests.render.reports import finding, report
 
 if TYPE_CHECKING:
@@ -178,9 +179,9 @@ def test_lockfiles(name: str, tmp_path: Path, capsys: Capture) -> None:
         shows_nothing_hostile(capsys, "check", str(path), *V100, *WISHES[number % len(WISHES)])
 
 
-@pytest.mark.parametrize("name", ["abi-new-string.txt", "abort.txt", "abi-torch-version.txt"])
+@pytest.mark.parametrize("name", ["abi-new-string", "abort", "abi-torch-version"])
 def test_logs(name: str, tmp_path: Path, capsys: Capture) -> None:
-    text = (TESTS / "crashes" / name).read_text("utf-8")
+    text = LOGS[name].read_text("utf-8")
     path = tmp_path / f"{MARK.replace('/', '')}.log"
     path.write_text(text.replace("\n", f"{MARK}\n"), encoding="utf-8")
     shows_nothing_hostile(capsys, "diagnose", str(path), "--verbose")
@@ -188,7 +189,7 @@ def test_logs(name: str, tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_a_log_in_every_format(tmp_path: Path, capsys: Capture) -> None:
-    text = with_marks((TESTS / "crashes" / "abort.txt").read_text("utf-8"))
+    text = with_marks(LOGS["abort"].read_text("utf-8"))
     read_in_every_format(capsys, tmp_path, text, "diagnose", "--exit-code", "-9")
 
 

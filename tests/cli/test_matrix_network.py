@@ -21,7 +21,7 @@ from envguard.cli.main import main
 from envguard.cli.tables import _digest
 from envguard.matrix.store import read_table
 from scripts.pack_matrix import main as pack
-from tests.fetch.test_registry import write_wheel
+from tests.web.test_registry import write_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,8 @@
-"""Crash logs of tests/crashes: a header of ``# key: value`` lines, then the log as it stands."""
+"""Crash logs of tests/crashes: a header of ``# key: value`` lines, then the log as it stands.
+
+A log lies in the folder that is named as the table of causes which holds the cause that it expects;
+what expects ``ok`` lies in ``nothing``.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from envguard.facts.report import Report
 
 FOLDER = Path(__file__).resolve().parents[1] / "crashes"
+LOGS = {path.stem: path for path in sorted(FOLDER.rglob("*.txt"), key=lambda path: path.stem)}
 MATRIX = Matrix.load()
 
 

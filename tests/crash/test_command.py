@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from envguard.cli.main import main
-from tests.crash.logs import FOLDER, load_log
+from tests.crash.logs import LOGS, load_log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,11 +38,11 @@ def diagnose(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict
 def test_exit_codes_follow_the_verdict(
     name: str, status: int, verdict: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found, document = diagnose(str(FOLDER / f"{name}.txt"), capsys=capsys)
+    found, document = diagnose(str(LOGS[name]), capsys=capsys)
     assert (found, document["verdict"]) == (status, verdict)
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt"))[::6], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", list(LOGS.values())[::6], ids=lambda path: path.stem)
 def test_documents_fit_the_schema(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, document = diagnose(str(path), "--exit-code", "1", capsys=capsys)
     jsonschema.validate(document, SCHEMA)
@@ -55,14 +55,14 @@ def test_every_format_writes_every_kind_of_diagnosis(
     style: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("oom-rank0-gather", "segv-alone", "nothing"):
-        main(["diagnose", str(FOLDER / f"{name}.txt"), "--format", style])
+        main(["diagnose", str(LOGS[name]), "--format", style])
         assert capsys.readouterr().out.strip()
 
 
 def test_a_log_from_standard_input(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = load_log(FOLDER / "nvml-mismatch.txt").text.encode()
+    text = load_log(LOGS["nvml-mismatch"]).text.encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
     status, document = diagnose("-", capsys=capsys)
     assert (status, document["root_cause"]) == (1, "nvml-kernel-userspace-mismatch")
@@ -102,7 +102,7 @@ def test_a_gpu_that_the_tables_do_not_know_does_not_stop_a_diagnosis(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ("--gpu", "GeForce of tomorrow", "--platform", "linux-x86_64")
-    status, document = diagnose(str(FOLDER / "compat-804.txt"), *words, capsys=capsys)
+    status, document = diagnose(str(LOGS["compat-804"]), *words, capsys=capsys)
     assert (status, document["root_cause"]) == (1, "compat-libcuda-in-image-on-geforce")
 
 
@@ -137,7 +137,7 @@ def test_a_folder_that_is_no_record_is_wrong_usage(
 
 
 def test_text_says_first_what_died_and_how_sure_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["diagnose", str(FOLDER / "oom-load-torchrun.txt")])
+    main(["diagnose", str(LOGS["oom-load-torchrun"])])
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first == "Rank 0 died of SIGKILL (-9) while it loaded the model."
     assert second.startswith("The cause is established: host memory ran out while the model was")

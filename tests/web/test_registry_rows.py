@@ -6,7 +6,7 @@ from packaging.version import Version
 from envguard.matrix.packages import PackageTable
 from envguard.matrix.reading import Document
 from envguard.web.registry import Registry, python_for, verify_table, verify_tables
-from tests.fetch.test_registry import index
+from tests.web.test_registry import index
 
 __all__ = ["index"]  # a fixture
 
