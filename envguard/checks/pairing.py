@@ -330,11 +330,11 @@ def _check_libraries(
 ) -> Iterator[Finding]:
     """A package that packs a library for each CUDA release needs one for torch's."""
     release = package.release
-    choice = next((r for r in package.ranges if r.takes_same_major is not None), None)
+    choice = next((r for r in package.ranges if r.cuda_choice is not None), None)
     if release is None or not release.libraries or choice is None or cuda in release.libraries:
         return
     same_major = any(library.major == cuda.major for library in release.libraries)
-    if choice.takes_same_major and same_major:
+    if choice.cuda_choice == "same-major" and same_major:
         return
     listed = ", ".join(str(library) for library in release.libraries)
     yield Finding(

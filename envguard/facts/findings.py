@@ -48,7 +48,7 @@ class Evidence:
 
     fact: str
     value: str
-    origin: str = field(metadata={"json": "from"})
+    origin: str = field(metadata={"key": "from"})
 
 
 @dataclass(frozen=True, slots=True)

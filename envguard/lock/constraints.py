@@ -372,7 +372,7 @@ def _against(
 
 def _has_library(table: PackageTable, release: PackageRelease, situation: Situation) -> bool:
     cuda = situation.cuda
-    if any(row.takes_same_major for row in table.ranges(release.version)):
+    if any(row.cuda_choice == "same-major" for row in table.ranges(release.version)):
         return any(cuda and one.major == cuda.major for one in release.libraries)
     return cuda in release.libraries
 

@@ -11,7 +11,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.errors import MatrixError
-from envguard.matrix.packages import parse_specifier, rows_of
+from envguard.facts.codec import parse_specifier
+from envguard.matrix.packages import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
