@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envguard.binary.linking import Linking, check_linking
 from envguard.binary.process import Opened, Process
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

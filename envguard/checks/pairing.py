@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
@@ -17,6 +17,7 @@ from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.versions import CudaVersion
 from envguard.matrix.packages import AbiKind, Mismatch
 from envguard.matrix.rows import Provenance
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -11,6 +11,7 @@ from packaging.version import Version
 from envguard.crash.case import worked_after
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.matrix.causes import Hypothesis, Message
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from envguard.crash.log import Hit, Log, TaskTable, read_blocks, strip_prefix
 from envguard.matrix.causes import compile_pattern
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 
 from packaging.version import Version
@@ -14,6 +13,7 @@ from envguard.facts.versions import (
     CodeTarget,
     CudaVersion,
 )
+from envguard.values import dataclass
 
 
 class Accelerator(Enum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cmp_to_key
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from packaging.version import Version
 from envguard.facts.versions import ComputeCapability, CudaVersion
 from envguard.lock.companions import torch_family
 from envguard.matrix.packages import Coverage, Mismatch, Scope
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -12,6 +12,7 @@ from envguard.errors import InputError
 from envguard.files import read_utf8, reason_of
 from envguard.lock.request import parse_requirement
 from envguard.redaction import clean_text
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

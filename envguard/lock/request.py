@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from envguard.facts.machine import Machine, OperatingSystem, Platform
 from envguard.facts.versions import Backend, refuse_long_numbers
 from envguard.lock.index import IndexSettings
 from envguard.redaction import clean_text
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,7 +134,7 @@ class LockRequest:
     target: Target
     constraints: tuple[Requirement, ...] = ()
     machines: tuple[Machine, ...] = ()
-    indexes: IndexSettings = IndexSettings()  # noqa: RUF009 - immutable
+    indexes: IndexSettings = IndexSettings()
     backend: Backend | None = None
     exact_only: bool = False
     exclude_newer: str | None = None

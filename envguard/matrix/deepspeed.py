@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -12,6 +12,7 @@ from envguard.facts.codec import WordsOf
 from envguard.facts.versions import CudaVersion
 from envguard.matrix.packages import PackageTable, file_provenance
 from envguard.matrix.rows import Provenance
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.matrix.reading import Document, Row

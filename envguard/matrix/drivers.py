@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envguard.errors import MatrixError
 from envguard.facts.machine import OperatingSystem
 from envguard.facts.versions import Backend, ComputeCapability, CudaVersion, DriverVersion
 from envguard.matrix.rows import DriverBranch, Generation, MajorFloor, Provenance, ToolkitDriver
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.matrix.reading import Document, Row

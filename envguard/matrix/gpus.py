@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from envguard.facts.versions import ComputeCapability
 from envguard.matrix.rows import GpuModel, Segment
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

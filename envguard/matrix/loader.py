@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +12,7 @@ from envguard.errors import MatrixError
 from envguard.files import is_folder
 from envguard.matrix.reading import Document
 from envguard.matrix.store import has_tables, read_table, table_names
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import math
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
 from envguard.errors import MatrixError
 from envguard.matrix.rows import Provenance
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

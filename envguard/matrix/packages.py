@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +16,7 @@ from envguard.facts.codec import WordsOf, parse_specifier
 from envguard.facts.findings import Source
 from envguard.facts.versions import ComputeCapability, CudaVersion
 from envguard.matrix.rows import Provenance
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.matrix.reading import Document, Row

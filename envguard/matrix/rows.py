@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from packaging.specifiers import SpecifierSet
@@ -19,6 +19,7 @@ from envguard.facts.versions import (
     CudaVersion,
     DriverVersion,
 )
+from envguard.values import dataclass
 
 
 class Confidence(Enum):

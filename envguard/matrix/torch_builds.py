@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -12,6 +12,7 @@ from envguard.facts.codec import WordsOf
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.versions import CPU, Backend, CodeTarget
 from envguard.matrix.rows import Provenance, TorchBuildRow, TorchRelease
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from envguard.values import dataclass
 
 LOCK_HINT = "`envguard lock torch` names a build that this machine serves"
 
