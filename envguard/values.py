@@ -33,17 +33,13 @@ def _make(slots: bool) -> Callable[[type[Any]], type[Any]]:
         own = set(cls.__dict__)
         made = make(cls)
         names = [field.name for field in dataclasses.fields(made) if field.compare]
-        made.__compared__ = attrgetter(*names) if names else _nothing
+        made.__compared__ = attrgetter(*(names or ["__class__"]))
         for name, method in _SHARED.items():
             if name not in own:
                 setattr(made, name, method)
         return made
 
     return wrap
-
-
-def _nothing(_: object) -> tuple[()]:
-    return ()
 
 
 def _equals(self: Any, other: Any) -> Any:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     from envguard.matrix.breaks import BreakTable
-    from envguard.matrix.causes import CauseTable, OrderTable
+    from envguard.matrix.causes import CauseTable
     from envguard.matrix.deepspeed import DeepspeedTable
     from envguard.matrix.drivers import DriverTable, SupportTable, ToolkitTable, UvTable
     from envguard.matrix.evidence import SignalsTable
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from envguard.matrix.libs import LibsTable
     from envguard.matrix.machines import MachineTable
     from envguard.matrix.memory import MemoryTable
+    from envguard.matrix.order import OrderTable
     from envguard.matrix.packages import PackageTable
     from envguard.matrix.torch_builds import TorchTable
 
@@ -98,7 +99,7 @@ class Matrix:
     deepspeed: _Table[DeepspeedTable] = _Table("deepspeed", "DeepspeedTable", "deepspeed.toml")
     breaks: _Table[BreakTable] = _Table("breaks", "BreakTable", "breaks.toml")
     memory: _Table[MemoryTable] = _Table("memory", "MemoryTable", "memory.toml")
-    order: _Table[OrderTable] = _Table("causes", "OrderTable", "order.toml")
+    order: _Table[OrderTable] = _Table("order", "OrderTable", "order.toml")
     signals: _Table[SignalsTable] = _Table(
         "evidence", "SignalsTable", "exits.toml", "launchers.toml", "errors.toml", "evidence.toml"
     )

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.errors import MatrixError
-from envguard.matrix.causes import CauseTable, OrderTable
+from envguard.matrix.causes import CauseTable
 from envguard.matrix.loader import Matrix
+from envguard.matrix.order import OrderTable
 from envguard.matrix.reading import Document
 from tests.matrix.literals import (
     CODE,
