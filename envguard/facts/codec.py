@@ -8,7 +8,6 @@ once.
 from __future__ import annotations
 
 import importlib
-import sys
 import types
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -24,6 +23,7 @@ from typing import (
     cast,
     get_args,
     get_origin,
+    get_type_hints,
 )
 
 from packaging.specifiers import SpecifierSet
@@ -98,23 +98,13 @@ _LATE = {
 
 @cache
 def _hints(kind: Hashable) -> dict[str, Any]:
-    """The types of a class's fields; as ``typing.get_type_hints``, at a quarter of its cost."""
-    hints: dict[str, Any] = {}
-    for f in fields(cast("Any", kind)):
-        owner = [base for base in cast("type", kind).__mro__ if f.name in _fields_of(base)][-1]
-        text = str(f.type)
-        late = {
-            name: getattr(importlib.import_module(module), name)
-            for name, module in _LATE.items()
-            if name in text
-        }
-        hints[f.name] = eval(text, vars(sys.modules[owner.__module__]), late)  # noqa: S307 - ours
-    return hints
-
-
-def _fields_of(kind: type) -> Mapping[str, object]:
-    found: Mapping[str, object] = kind.__dict__.get("__dataclass_fields__", {})
-    return found
+    annotations = cast("type", kind).__annotations__
+    late = {
+        name: getattr(importlib.import_module(module), name)
+        for name, module in _LATE.items()
+        if any(name in str(text) for text in annotations.values())
+    }
+    return get_type_hints(cast("type", kind), localns=late, include_extras=True)
 
 
 def from_dict(kind: type[T], data: object, where: str) -> T:
