@@ -7,6 +7,7 @@ built in.
 """
 
 import _signal  # type: ignore[import-not-found]  # built in; signal.py loads enum, re and more
+import gc
 import os
 import sys
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _INTERRUPTED, _FAILED = 130, 4
+# New objects that start a search for garbage. What is loaded and read stays until the end:
+# Python's own 700 search it dozens of times, which takes longer than some commands do.
+_GARBAGE_THRESHOLD = 200_000
 _LONGEST = 400
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib is not loaded
 _CURE = (
@@ -29,6 +33,7 @@ _CURE = (
 
 def entry() -> None:
     """Run the program and leave with its status."""
+    gc.set_threshold(_GARBAGE_THRESHOLD)
     is_heeded = _signal.getsignal(_signal.SIGINT) is not _signal.SIG_IGN
     if is_heeded:
         _signal.signal(_signal.SIGINT, _leave)

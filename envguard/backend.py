@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
@@ -12,6 +11,7 @@ from envguard.facts.machine import Platform
 from envguard.facts.versions import Backend
 from envguard.fit import CodeGrade, DriverFit, DriverGrade, grade_code, grade_driver
 from envguard.matrix.rows import TorchBuildRow
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +43,7 @@ class Wish:
     """
 
     platform: Platform
-    torch: SpecifierSet = SpecifierSet()  # noqa: RUF009 - immutable
+    torch: SpecifierSet = SpecifierSet()
     backend: Backend | None = None
     exact_only: bool = False
     python_tag: str | None = None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
 from envguard.facts.versions import CudaVersion
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -8,11 +8,11 @@ import os
 import re
 import stat
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 
 from envguard.errors import InputError
+from envguard.values import dataclass
 
 _MOST_LINKS = 40  # as many as Linux follows
 # A folder is opened to look names up in it, which needs no right to list it.

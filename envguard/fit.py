@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from envguard.facts.versions import (
     DriverVersion,
 )
 from envguard.matrix.rows import minimum_for
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

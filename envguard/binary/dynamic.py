@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envguard.binary import elf
 from envguard.binary.source import UnreadableError
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

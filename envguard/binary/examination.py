@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from envguard.binary.source import FileSource, UnreadableError
 from envguard.binary.torch_process import BASE_LIBRARIES, TorchProcess, import_torch
 from envguard.facts.binary import BinaryFacts, CompiledCache, CompiledFile
 from envguard.facts.gaps import Gap, GapReason
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.binary.listing import Listed

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envguard.binary.source import UnreadableError
 from envguard.facts.binary import CodeCount
 from envguard.facts.versions import ComputeCapability
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,11 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from envguard.facts.gaps import Gap, GapReason
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

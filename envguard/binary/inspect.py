@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.binary.compiled import PROBE, read_compiled
@@ -13,6 +13,7 @@ from envguard.binary.wheel import read_wheel
 from envguard.errors import InputError
 from envguard.facts.binary import CompiledFile
 from envguard.facts.gaps import Gap, GapReason
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

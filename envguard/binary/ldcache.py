@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from envguard.binary.source import FileSource, UnreadableError
+from envguard.values import dataclass
 
 _MAGIC = b"glibc-ld.so.cache1.1"
 _OLD_MAGIC, _OLD_HEADER, _OLD_ENTRY = b"ld.so-1.7.0", 16, 12

@@ -9,13 +9,14 @@ Source: ``elf/dl-open.c``, ``elf/dl-version.c`` and ``elf/dl-lookup.c`` of the G
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.binary.library import is_cuda_library, is_driver_library, is_torch_library
 from envguard.binary.resolving import missing_symbols
 from envguard.facts.binary import LinkFault, LinkProblem
 from envguard.facts.gaps import Gap
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

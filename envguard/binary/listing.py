@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envguard.binary.folders import find_compiled
 from envguard.facts.gaps import Gap, GapReason
 from envguard.files import read_beginning
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from envguard.facts.binary import Loading
 from envguard.files import read_beginning
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,7 +13,6 @@ elements of ``LD_LIBRARY_PATH``, which mean a working folder that is not known.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from envguard.binary.dynamic import Dynamic
@@ -21,6 +20,7 @@ from envguard.binary.library import Library
 from envguard.binary.source import UnreadableError
 from envguard.facts.binary import FoundBy
 from envguard.facts.gaps import GapReason
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,7 +7,6 @@ import re
 import zipfile
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envguard.binary.wheel import MEGABYTE, compiled_members
@@ -15,6 +14,7 @@ from envguard.errors import NetworkError
 from envguard.facts.binary import CompiledFile
 from envguard.facts.gaps import Gap, GapReason
 from envguard.redaction import clean_addresses
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from envguard.binary.elf import Image
 from envguard.binary.source import FileSource, UnreadableError
 from envguard.files import read_beginning
+from envguard.values import dataclass
 
 _FOLDER_TAG = re.compile(r"python3\.([0-9]{1,2})(t?)")
 _FILE_TAG = re.compile(r"_C\.cpython-([0-9]{2,3}t?)-.*")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envguard.binary.linking import Linking, check_linking
 from envguard.binary.process import Opened, Process
 from envguard.files import read_beginning
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence
 from envguard.facts.machine import ContainerKind
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

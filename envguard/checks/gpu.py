@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -23,6 +23,7 @@ from envguard.facts.findings import Evidence, Finding, Remedy, Source, Status
 from envguard.facts.versions import CodeTarget, CudaVersion
 from envguard.fit import CodeFit, CodeGrade, grade_code, grade_driver
 from envguard.matrix.complete import possible_platforms
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -17,6 +16,7 @@ from envguard.facts.environment import (
 from envguard.facts.findings import Evidence
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.matrix.packages import BuiltFor, PackageRange, PackageRelease, PackageTable
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
@@ -18,6 +18,7 @@ from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.versions import CudaVersion
 from envguard.matrix.packages import AbiKind, Mismatch
 from envguard.matrix.rows import Provenance
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -331,11 +332,11 @@ def _check_libraries(
 ) -> Iterator[Finding]:
     """A package that packs a library for each CUDA release needs one for torch's."""
     release = package.release
-    choice = next((r for r in package.ranges if r.takes_same_major is not None), None)
+    choice = next((r for r in package.ranges if r.cuda_choice is not None), None)
     if release is None or not release.libraries or choice is None or cuda in release.libraries:
         return
     same_major = any(library.major == cuda.major for library in release.libraries)
-    if choice.takes_same_major and same_major:
+    if choice.cuda_choice == "same-major" and same_major:
         return
     listed = ", ".join(str(library) for library in release.libraries)
     yield Finding(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -14,6 +13,7 @@ from envguard.checks.remedies import install_command
 from envguard.facts.environment import Accelerator, Distribution, Manager, TorchBuild
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.matrix.complete import possible_platforms
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +19,7 @@ from envguard.facts.facts import Facts
 from envguard.redaction import clean_addresses
 from envguard.supervise.record import find_record, read_log, split_words
 from envguard.supervise.run import changes_since
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix

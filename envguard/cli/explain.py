@@ -17,8 +17,9 @@ from envguard.render.page import Section, page_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envguard.matrix.causes import Cause, CauseTable, CodeFamily, Hypothesis
+    from envguard.matrix.causes import Cause, CauseTable, Hypothesis
     from envguard.matrix.loader import Matrix
+    from envguard.matrix.order import CodeFamily
     from envguard.matrix.rows import Provenance
     from envguard.render.page import Style
 

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +27,7 @@ from envguard.ingest.stated import Stated, apply_stated, stated_facts
 from envguard.lock.record import PreviousLock
 from envguard.lock.request import Target
 from envguard.matrix.complete import complete_machine
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

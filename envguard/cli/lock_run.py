@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from envguard.lock.formats.requirements import Style
 from envguard.lock.plan import plan_lock
 from envguard.lock.uv import Limits, Uv
 from envguard.matrix.loader import Matrix
+from envguard.values import dataclass
 from envguard.web.releases import RELEASE_BASE, Releases
 
 if TYPE_CHECKING:

@@ -172,8 +172,6 @@ COMMANDS = {
 
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 _INTERRUPTED = 130
-# Allocations that start a search for garbage; Python's own 700 make dozens of them.
-_GARBAGE_THRESHOLD = 50_000
 _HELP_NAMES: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 
@@ -327,9 +325,6 @@ def _usage_words(err: BaseException) -> tuple[str, str]:
 
 def run_program(begin: Callable[[], None]) -> int:
     """Run the program in a process that is its own; arguments and result are those of `main`."""
-    # What is loaded and read stays until the end: searching it for garbage, time and again and
-    # once more at exit, takes longer than some commands do.
-    gc.set_threshold(_GARBAGE_THRESHOLD)
     status = main(begin=begin)
-    gc.freeze()
+    gc.freeze()  # what is left is not searched for garbage once more at exit
     return status

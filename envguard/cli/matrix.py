@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from envguard.cli.options import MachineOptions, takes
 from envguard.cli.out import PageOptions
 from envguard.errors import InputError
+from envguard.values import dataclass
 
 _ACTIONS = ("show", "verify", "update")
 _NETWORK = "Network (verify --packages, verify --binary, update)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from envguard.facts.published import TorchWheel
 from envguard.files import is_folder
 from envguard.matrix.drift import compare_wheel
 from envguard.matrix.verify import verify as verify_matrix
+from envguard.values import dataclass
 from envguard.web.registry import Registry
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from envguard.errors import InputError
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,6 @@ import os
 import shutil
 import sys
 import threading
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +20,7 @@ from envguard.errors import EnvguardError, ExitCode, InputError
 from envguard.printable import escaped_in_json, one_line, printable, printable_in_colour
 from envguard.redaction import clean_text, clean_value
 from envguard.render.page import Style
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

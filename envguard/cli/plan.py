@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +17,7 @@ from envguard.facts.machine import Gpu, Limits, Machine
 from envguard.memory.plan import Measured, MemoryLimits, limits_of, measured_peaks, parse_memory
 from envguard.memory.report import Extras, plan_report
 from envguard.memory.request import Request, resolve
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from packaging.version import Version

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
 from envguard.facts.facts import Facts
 from envguard.ingest.stated import Stated, apply_stated, parse_stated, stated_facts
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

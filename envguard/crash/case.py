@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from envguard.crash.exits import Death, count_ranks, find_deaths
@@ -12,6 +12,7 @@ from envguard.crash.phases import Phase, PhaseSeen, find_phase
 from envguard.facts.facts import Facts
 from envguard.facts.findings import Finding
 from envguard.matrix.loader import Matrix
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.matrix.evidence import SignalsTable

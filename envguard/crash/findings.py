@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
@@ -12,6 +12,7 @@ from envguard.crash.case import worked_after
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.matrix.causes import Hypothesis, Message, Where
 from envguard.signatures import fill
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

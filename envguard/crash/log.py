@@ -5,10 +5,11 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from envguard.signatures import Hit, without_ansi
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from typing import BinaryIO

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
+
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.supervise.sampling import ProcessUse, Sample

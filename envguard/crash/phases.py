@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from envguard.crash.scan import PHASE
 from envguard.signatures import Hit
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.crash.log import Log

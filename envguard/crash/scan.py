@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -36,6 +37,9 @@ _SHAPE = bytes.maketrans(b"123456789", b"000000000")
 _MOST_SHAPES, _LONGEST_SHAPE = 4096, 1024
 _TAIL = 12
 _TAIL_BYTES = 8192
+# Up to this size of a log it is quicker to ask for each text by itself than to build the search
+# for all of them.
+_FEW_BYTES = 32 * 1024
 
 
 def marks_of(matrix: Matrix) -> tuple[Mark, ...]:
@@ -82,20 +86,42 @@ class Scanner:
         self._tail = b""
         self._tail_line = 1
         self._is_closed = True
-        self._set_literals()
+        self._is_whole = False
+        self._busy: list[Mark] = []
+        self._pairs: list[tuple[bytes, Mark]] = []
+        self._find: re.Pattern[bytes] | None = None
+        self._by_start: dict[bytes, list[tuple[bytes, Mark]]] = {}
 
-    def _set_literals(self) -> None:
-        """Build the search for candidates; signatures found thousands of times leave it."""
+    def _set_literals(self, block: bytes | None = None) -> None:
+        """Build the search for candidates; signatures found thousands of times leave it.
+
+        Args:
+            block: The only text that will be searched: what it does not hold is left out. None
+                for any text.
+        """
+        self._is_whole = block is None
         self._busy = [mark for mark in self._marks if self._is_busy(mark)]
         busy = {mark.id for mark in self._busy}
         pairs = [(t, m) for m in self._marks if m.id not in busy for t in m.literals]
-        self._find = build_search(text for text, _ in pairs)
-        # The search finds the shortest text at a place; others can begin with it.
-        shortest = {
-            found.group() for t, _ in pairs if self._find and (found := self._find.match(t))
-        }
-        self._by_start = {s: [p for p in pairs if p[0].startswith(s)] for s in shortest}
+        self._pairs = [pair for pair in pairs if block is None or pair[0] in block]
+        self._find = build_search(text for text, _ in self._pairs)
+        self._by_start.clear()
         self._seen.clear()
+
+    def _set_literals_for(self, block: bytes) -> None:
+        """Build the search for a block: the first one, when it is short, is often the only one."""
+        if self._is_whole:
+            return
+        is_first_and_short = not self._size and len(block) <= _FEW_BYTES
+        self._set_literals(block if is_first_and_short else None)
+
+    def _starting_with(self, text: bytes) -> list[tuple[bytes, Mark]]:
+        """What begins with a text that was found: the search finds the shortest at a place."""
+        found = self._by_start.get(text)
+        if found is None:
+            found = [pair for pair in self._pairs if pair[0].startswith(text)]
+            self._by_start[text] = found
+        return found
 
     def _is_busy(self, mark: Mark) -> bool:
         found = self._found.get(mark.id)
@@ -108,6 +134,7 @@ class Scanner:
             block: Whole lines, but for the last one.
             is_closed: A line end closes the block.
         """
+        self._set_literals_for(block)
         self._search(block)
         self._tasks.feed(block, self._line)
         self.pass_block(block, is_closed=is_closed)
@@ -172,7 +199,7 @@ class Scanner:
         tried: set[str] = set()
         while found is not None:
             start = found.start()
-            for literal, mark in self._by_start[found.group()]:
+            for literal, mark in self._starting_with(found.group()):
                 if mark.id in tried or not piece.startswith(literal, start):
                     continue
                 tried.add(mark.id)

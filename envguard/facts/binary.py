@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from envguard.facts.codec import to_dict
 from envguard.facts.gaps import Gap
 from envguard.facts.versions import CodeKind, CodeTarget, ComputeCapability
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from envguard.facts.lock_record import LockRecord
 from envguard.facts.versions import (
     Backend,
     CodeTarget,
     CudaVersion,
 )
+from envguard.values import dataclass
+
+if TYPE_CHECKING:
+    from envguard.facts.lock_record import LockRecord  # noqa: TC004 - the codec imports it late
 
 
 class Accelerator(Enum):

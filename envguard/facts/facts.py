@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from envguard.errors import DocumentError
@@ -12,6 +12,7 @@ from envguard.facts.environment import Environment
 from envguard.facts.gaps import Gap
 from envguard.facts.machine import Machine
 from envguard.files import read_utf8
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

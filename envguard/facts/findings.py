@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +50,7 @@ class Evidence:
 
     fact: str
     value: str
-    origin: str = field(metadata={"json": "from"})
+    origin: str = field(metadata={"key": "from"})
 
 
 @dataclass(frozen=True, slots=True)

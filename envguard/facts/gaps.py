@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from envguard.facts.machine import Driver, Gpu, Reading
+from envguard.values import dataclass
 
 
 class GapReason(Enum):

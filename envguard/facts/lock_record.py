@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from packaging.version import Version
 
 from envguard.facts.machine import Platform
@@ -14,6 +12,7 @@ from envguard.facts.versions import (
     CudaVersion,
     DriverVersion,
 )
+from envguard.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

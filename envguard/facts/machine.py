@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from packaging.version import Version
@@ -12,6 +11,7 @@ from envguard.facts.versions import (
     CudaVersion,
     DriverVersion,
 )
+from envguard.values import dataclass
 
 
 class OperatingSystem(Enum):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import Gpu, MigDevice
 from envguard.facts.versions import ComputeCapability, CudaVersion, DriverVersion
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from packaging.version import Version
 
 from envguard.facts.binary import CompiledFile
 from envguard.facts.gaps import Gap
 from envguard.facts.machine import Platform
 from envguard.facts.versions import Backend, CodeKind, CodeTarget
+from envguard.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from envguard._version import __version__
@@ -11,6 +11,7 @@ from envguard.errors import ExitCode
 from envguard.facts.codec import to_dict
 from envguard.facts.facts import Facts
 from envguard.facts.findings import Finding, Status, root_cause_of, verdict_of
+from envguard.values import dataclass
 
 SCHEMA_VERSION = 1
 

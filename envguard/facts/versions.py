@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Self
+
+from envguard.values import dataclass
 
 _LONG_NUMBER = re.compile(r"[0-9]{1000}")
 _DRIVER = re.compile(r"[1-9][0-9]{1,4}(?:\.[0-9]{1,6}){0,3}", re.ASCII)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from envguard.ingest.report_part import MAX_PARTS
 from envguard.ingest.text import is_blank
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

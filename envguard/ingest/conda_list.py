@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.facts.environment import (
@@ -20,6 +20,7 @@ from envguard.facts.facts import Facts
 from envguard.facts.versions import CudaVersion
 from envguard.ingest.pip_list import build_of_metadata, normalise_name, sort_distributions
 from envguard.ingest.report_part import Part, version_or_none
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

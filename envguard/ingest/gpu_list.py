@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import Gpu, MigDevice
 from envguard.facts.nvidia_smi_text import find_complaint
 from envguard.facts.versions import ComputeCapability
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from envguard.facts.gaps import Gap
 from envguard.facts.lock_record import LockRecord
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.versions import refuse_long_numbers
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

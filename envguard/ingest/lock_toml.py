@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
 from envguard.errors import InputError
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

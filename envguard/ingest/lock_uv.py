@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from envguard.ingest.lock_entry import (
 )
 from envguard.ingest.lock_toml import Table, heading_lines, parse_toml
 from envguard.ingest.pip_list import normalise_name
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

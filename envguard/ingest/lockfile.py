@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
@@ -11,6 +10,7 @@ from envguard.facts.environment import Environment
 from envguard.facts.gaps import Gap
 from envguard.ingest.lock_choose import choose_entries
 from envguard.ingest.lock_entry import Locked, Target, check_counts
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.ingest.requirements import Read

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.facts.facts import Facts
@@ -17,6 +17,7 @@ from envguard.facts.nvidia_smi_text import (
 )
 from envguard.facts.versions import ComputeCapability, DriverVersion
 from envguard.ingest.report_part import MAX_PARTS, Part, driver_or_none, spans_of
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
@@ -11,6 +11,7 @@ from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason, read_driver, read_gpus
 from envguard.facts.machine import Driver, Gpu, Machine, MigDevice, Reading
 from envguard.ingest.report_part import MAX_PARTS, Part, cuda_or_none, driver_or_none, spans_of
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

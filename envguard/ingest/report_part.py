@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,6 +14,7 @@ from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Driver, Gpu, Machine, Reading
 from envguard.facts.versions import CudaVersion, DriverVersion
 from envguard.facts.visible import mark_visible
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -16,6 +16,7 @@ from envguard.facts.versions import refuse_long_numbers
 from envguard.ingest.lock_entry import Entry, Locked, Wheel, holds, wheels_of
 from envguard.ingest.pip_list import normalise_name
 from envguard.redaction import clean_addresses, clean_text
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

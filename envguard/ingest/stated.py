@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from packaging.version import Version
@@ -14,6 +14,7 @@ from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Gpu, Platform, Reading
 from envguard.facts.versions import ComputeCapability, CudaVersion, DriverVersion
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from envguard.errors import EnvguardError, NetworkError, NoBuildError, ToolError
 from envguard.redaction import clean_text
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

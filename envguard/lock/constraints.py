@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -21,6 +21,7 @@ from envguard.conditions import (
 from envguard.facts.versions import ComputeCapability, CudaVersion
 from envguard.lock.companions import torch_family
 from envguard.matrix.packages import Coverage, Mismatch, Scope
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -369,7 +370,7 @@ def _against(
 
 def _has_library(table: PackageTable, release: PackageRelease, situation: Situation) -> bool:
     cuda = situation.cuda
-    if any(row.takes_same_major for row in table.ranges(release.version)):
+    if any(row.cuda_choice == "same-major" for row in table.ranges(release.version)):
         return any(cuda and one.major == cuda.major for one in release.libraries)
     return cuda in release.libraries
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
@@ -22,6 +21,7 @@ from envguard.facts.machine import OperatingSystem
 from envguard.lock.complaints import NO_PAGE
 from envguard.matrix.torch_builds import INDEX_TEMPLATE
 from envguard.redaction import clean_text, strip_credentials
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from envguard.lock.request import LockRequest
 from envguard.lock.solve import TORCH, Means, Resolved, first_reasons, first_that_resolves
 from envguard.lock.uv import Limits
 from envguard.matrix.rows import TorchBuildRow
+from envguard.values import dataclass
 from envguard.web.releases import Releases
 
 if TYPE_CHECKING:

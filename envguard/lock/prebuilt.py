@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from envguard.conditions import admits
 from envguard.errors import NetworkError
 from envguard.facts.machine import OperatingSystem
 from envguard.lock.prebuilt_rows import Combination
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.errors import MatrixError
-from envguard.matrix.packages import parse_specifier, rows_of
+from envguard.facts.codec import parse_specifier
+from envguard.matrix.packages import rows_of
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -20,6 +20,7 @@ from envguard.lock.constraints import (
 from envguard.lock.project import Problem
 from envguard.matrix.packages import Scope
 from envguard.matrix.rows import TorchBuildRow
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable

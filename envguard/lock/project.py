@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import Requirement
@@ -10,6 +9,7 @@ from packaging.utils import NormalizedName, canonicalize_name
 
 from envguard.lock.complaints import PROJECT
 from envguard.lock.request import Target
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

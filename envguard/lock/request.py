@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from envguard.facts.versions import Backend, refuse_long_numbers
 from envguard.files import read_utf8
 from envguard.lock.index import IndexSettings
 from envguard.redaction import clean_text
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -142,7 +142,7 @@ class LockRequest:
     target: Target
     constraints: tuple[Requirement, ...] = ()
     machines: tuple[Machine, ...] = ()
-    indexes: IndexSettings = IndexSettings()  # noqa: RUF009 - immutable
+    indexes: IndexSettings = IndexSettings()
     backend: Backend | None = None
     exact_only: bool = False
     exclude_newer: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,7 @@ from envguard.lock.uv import (
     with_default_index,
     without_torch_backend,
 )
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
@@ -28,6 +28,7 @@ from envguard.lock.resolve import resolve
 from envguard.lock.uv import Limits, Uv
 from envguard.matrix.loader import Matrix
 from envguard.redaction import strip_credentials
+from envguard.values import dataclass
 from envguard.web.releases import Releases
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ import threading
 import time
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from packaging.version import Version
 
 from envguard.errors import InputError, ToolError
 from envguard.files import read_utf8
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
-from envguard.matrix.packages import Scope, read_specifiers
+from envguard.facts.codec import WordsOf
+from envguard.matrix.packages import Scope
 from envguard.matrix.reading import Row
 from envguard.matrix.rows import Provenance
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -45,24 +47,24 @@ class Break:
         frames: Signatures that have to be in the same log too.
     """
 
-    name: str
+    name: str = field(metadata={"key": "id"})
     when: Mapping[str, SpecifierSet]
     platform: str
-    any_of: Mapping[str, SpecifierSet]
-    predicate: str
-    feature: str
-    beside: str
     scope: Scope
     cause: str
     title: str
     text: str
-    fix: Mapping[str, SpecifierSet]
-    alternative: Mapping[str, SpecifierSet]
-    workaround: str
-    handled_by: str
-    shows: tuple[str, ...]
-    frames: tuple[str, ...]
     provenance: Provenance
+    any_of: Mapping[str, SpecifierSet] = field(default_factory=dict)
+    predicate: str = ""
+    feature: str = ""
+    beside: str = ""
+    fix: Mapping[str, SpecifierSet] = field(default_factory=dict)
+    alternative: Mapping[str, SpecifierSet] = field(default_factory=dict)
+    workaround: str = ""
+    handled_by: str = ""
+    shows: WordsOf[str] = ()
+    frames: WordsOf[str] = ()
 
 
 class BreakTable:
@@ -121,43 +123,11 @@ def read_break(row: Row) -> Break:
         MatrixError: A field is missing or has the wrong form.
     """
     when = row.data.get("when")
-    platform = when.get("platform", "") if isinstance(when, dict) else ""
-    if platform not in {"", "linux", "windows", "macos"}:
-        raise row.error("when.platform", f"{platform!r} is no operating system")
-    specifiers = _without_platform(row)
-    return Break(
-        name=row.text("id"),
-        when=specifiers,
-        platform=str(platform),
-        any_of=read_specifiers(row, "any_of"),
-        predicate=_text(row, "predicate"),
-        feature=_text(row, "feature"),
-        beside=_text(row, "beside"),
-        scope=row.value("scope", Scope),
-        cause=row.text("cause"),
-        title=row.text("title"),
-        text=row.text("text"),
-        fix=read_specifiers(row, "fix"),
-        alternative=read_specifiers(row, "alternative"),
-        workaround=_text(row, "workaround"),
-        handled_by=_text(row, "handled_by"),
-        shows=_words(row, "shows"),
-        frames=_words(row, "frames"),
-        provenance=row.provenance(),
-    )
-
-
-def _text(row: Row, field: str) -> str:
-    return row.text(field) if row.has(field) else ""
-
-
-def _words(row: Row, field: str) -> tuple[str, ...]:
-    return row.words(field) if row.has(field) else ()
-
-
-def _without_platform(row: Row) -> Mapping[str, SpecifierSet]:
-    when = row.data.get("when")
     if not isinstance(when, dict):
         raise row.error("when", "expected a specifier for each condition")
-    rest = {name: text for name, text in when.items() if name != "platform"}
-    return read_specifiers(Row(row.document, row.array, row.index, {"when": rest}), "when")
+    platform = when.get("platform", "")
+    if platform not in {"", "linux", "windows", "macos"}:
+        raise row.error("when.platform", f"{platform!r} is no operating system")
+    bounds = {name: text for name, text in when.items() if name != "platform"}
+    fields = {**row.data, "when": bounds, "platform": platform}
+    return Row(row.document, row.array, row.index, fields).build(Break)

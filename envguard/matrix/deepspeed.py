@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
+from envguard.facts.codec import WordsOf
 from envguard.facts.versions import CudaVersion
 from envguard.matrix.packages import PackageTable, file_provenance
 from envguard.matrix.rows import Provenance
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.matrix.reading import Document, Row
@@ -30,10 +32,10 @@ class DeepspeedRelease:
 
     version: Version
     mixes: Mapping[int, frozenset[CudaVersion]]
-    has_skip_variable: bool
-    has_windows_wheel: bool
-    tested: tuple[str, ...]
     provenance: Provenance
+    has_skip_variable: bool = field(default=False, metadata={"key": "skip_variable"})
+    has_windows_wheel: bool = field(default=False, metadata={"key": "windows_wheel"})
+    tested: WordsOf[str] = ()
 
     def may_mix(self, toolkit: CudaVersion, torch: CudaVersion) -> bool:
         """Whether it builds ops with this toolkit beside a torch for this CUDA.
@@ -82,11 +84,4 @@ class DeepspeedTable:
     def _read(self, row: Row) -> DeepspeedRelease:
         minors = row.values("minors", CudaVersion.parse)
         mixes = {**self._always, 12: frozenset(minors)} if minors else dict(self._always)
-        return DeepspeedRelease(
-            version=row.value("version", Version),
-            mixes=mixes,
-            has_skip_variable=row.flag("skip_variable", default=False),
-            has_windows_wheel=row.flag("windows_wheel", default=False),
-            tested=row.words("tested") if row.has("tested") else (),
-            provenance=file_provenance(row),
-        )
+        return row.build(DeepspeedRelease, mixes=mixes, provenance=file_provenance(row))

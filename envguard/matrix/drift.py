@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -15,6 +15,7 @@ from envguard.facts.gaps import GapReason
 from envguard.facts.machine import Platform
 from envguard.facts.published import CUDA_LIBRARY, PYTHON_LIBRARY
 from envguard.facts.versions import CodeKind
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

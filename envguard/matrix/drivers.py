@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from packaging.version import Version
 
 from envguard.errors import MatrixError
 from envguard.facts.machine import OperatingSystem
 from envguard.facts.versions import Backend, ComputeCapability, CudaVersion, DriverVersion
 from envguard.matrix.rows import DriverBranch, Generation, MajorFloor, Provenance, ToolkitDriver
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.matrix.reading import Document, Row
@@ -29,10 +27,11 @@ class DriverTable:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.toolkits = tuple(_read_toolkit(row) for row in document.rows("toolkit_driver"))
-        self.floors = tuple(_read_floor(row) for row in document.rows("minor_version_compat"))
+        self.toolkits = tuple(row.build(ToolkitDriver) for row in document.rows("toolkit_driver"))
+        floors = document.rows("minor_version_compat")
+        self.floors = tuple(row.build(MajorFloor) for row in floors)
         self.branches = tuple(_read_branch(row) for row in document.rows("driver_branch"))
-        self.generations = tuple(_read_generation(row) for row in document.rows("generation"))
+        self.generations = tuple(row.build(Generation) for row in document.rows("generation"))
         self._first_patch: dict[CudaVersion, ToolkitDriver] = {}
         for toolkit in sorted(self.toolkits, key=lambda row: row.toolkit):
             self._first_patch.setdefault(toolkit.cuda, toolkit)
@@ -87,50 +86,11 @@ class DriverTable:
         return self._by_linux[-1]
 
 
-def _read_toolkit(row: Row) -> ToolkitDriver:
-    toolkit = row.value("toolkit", Version)
-    return ToolkitDriver(
-        toolkit,
-        CudaVersion(toolkit.major, toolkit.minor),
-        row.value("linux", DriverVersion.parse),
-        row.optional("windows", DriverVersion.parse),
-        row.provenance(),
-    )
-
-
-def _read_floor(row: Row) -> MajorFloor:
-    return MajorFloor(
-        row.integer("major"),
-        row.value("linux", DriverVersion.parse),
-        row.value("windows", DriverVersion.parse),
-        row.provenance(),
-    )
-
-
 def _read_branch(row: Row) -> DriverBranch:
-    windows = row.integers("windows")
-    if len(windows) != 2 or windows[0] > windows[1]:
+    branch = row.build(DriverBranch)
+    if branch.windows[0] > branch.windows[1]:
         raise row.error("windows", "expected the first and the last branch number")
-    return DriverBranch(
-        row.integer("branch"),
-        (windows[0], windows[1]),
-        row.value("cuda", CudaVersion.parse),
-        row.provenance(),
-        row.flag("windows_firm", default=True),
-    )
-
-
-def _read_generation(row: Row) -> Generation:
-    return Generation(
-        row.text("name"),
-        row.value("first", ComputeCapability.parse),
-        row.value("last", ComputeCapability.parse),
-        row.optional("first_driver", DriverVersion.parse),
-        row.integer("last_branch") if row.has("last_branch") else None,
-        row.provenance(),
-        row.optional("first_cuda", CudaVersion.parse),
-        row.values("aliases", ComputeCapability.parse) if row.has("aliases") else (),
-    )
+    return branch
 
 
 @dataclass(frozen=True, slots=True)

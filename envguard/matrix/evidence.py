@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from envguard.matrix.rows import Provenance
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.matrix.reading import Document, Row
@@ -23,7 +24,7 @@ class ExitSignal:
         usual_causes: Where it usually comes from.
     """
 
-    number: int
+    number: int = field(metadata={"key": "signal"})
     name: str
     unsigned: int
     means: str
@@ -59,12 +60,12 @@ class LauncherRow:
     name: str
     outer_code: str
     truth: str
-    says_root: tuple[str, ...]
-    says_exit: tuple[str, ...]
-    says_rank: tuple[str, ...]
-    says_stop: tuple[str, ...]
-    raises: tuple[str, ...]
     provenance: Provenance
+    says_root: tuple[str, ...] = ()
+    says_exit: tuple[str, ...] = ()
+    says_rank: tuple[str, ...] = ()
+    says_stop: tuple[str, ...] = ()
+    raises: tuple[str, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -98,11 +99,11 @@ class ErrorRow:
 
     code: int
     name: str
-    text: str
-    kind: str
-    note: str
-    action: str
+    text: str = field(metadata={"key": "string"})
     provenance: Provenance
+    kind: str = field(default="", metadata={"key": "class"})
+    note: str = ""
+    action: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +122,10 @@ class EvidenceTool:
     name: str
     gives: str
     silent_when: str
-    for_endings: tuple[str, ...]
-    for_ranks: bool
-    says: tuple[str, ...]
     provenance: Provenance
+    for_endings: tuple[str, ...] = ()
+    for_ranks: bool = False
+    says: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,15 +154,15 @@ class SignalsTable:
     def __init__(
         self, exits: Document, launchers: Document, errors: Document, evidence: Document
     ) -> None:
-        self.signals = tuple(_read_signal(row) for row in exits.rows("exit_signal"))
-        self.statuses = tuple(_read_status(row) for row in exits.rows("exit_status"))
-        self.launchers = tuple(_read_launcher(row) for row in launchers.rows("launcher"))
-        self.phases = tuple(_read_phase(row) for row in evidence.rows("phase"))
-        self.save_markers = tuple(_read_marker(row) for row in evidence.rows("save_marker"))
-        self.tools = tuple(_read_tool(row) for row in evidence.rows("evidence_tool"))
-        self.xids = tuple(_read_xid(row) for row in errors.rows("xid"))
-        self.cuda_errors = tuple(_read_cuda(row) for row in errors.rows("cuda_error"))
-        self.nccl_errors = tuple(_read_nccl(row) for row in errors.rows("nccl_error"))
+        self.signals = tuple(row.build(ExitSignal) for row in exits.rows("exit_signal"))
+        self.statuses = tuple(row.build(ExitStatus) for row in exits.rows("exit_status"))
+        self.launchers = tuple(row.build(LauncherRow) for row in launchers.rows("launcher"))
+        self.phases = tuple(row.build(PhaseRow) for row in evidence.rows("phase"))
+        self.save_markers = tuple(row.build(SaveMarker) for row in evidence.rows("save_marker"))
+        self.tools = tuple(row.build(EvidenceTool) for row in evidence.rows("evidence_tool"))
+        self.xids = tuple(_xid(row) for row in errors.rows("xid"))
+        self.cuda_errors = tuple(row.build(ErrorRow) for row in errors.rows("cuda_error"))
+        self.nccl_errors = tuple(_nccl_error(row) for row in errors.rows("nccl_error"))
 
     def signal(self, number: int) -> ExitSignal | None:
         """A signal by number, or None."""
@@ -195,103 +196,9 @@ class SignalsTable:
         )
 
 
-def _text(row: Row, field: str) -> str:
-    return row.text(field) if row.has(field) else ""
+def _xid(row: Row) -> ErrorRow:
+    return row.build(ErrorRow, name="", text=row.text("meaning"))
 
 
-def _texts(row: Row, field: str) -> tuple[str, ...]:
-    return row.texts(field) if row.has(field) else ()
-
-
-def _read_signal(row: Row) -> ExitSignal:
-    return ExitSignal(
-        row.integer("signal"),
-        row.text("name"),
-        row.integer("unsigned"),
-        row.text("means"),
-        row.text("usual_causes"),
-        row.provenance(),
-    )
-
-
-def _read_status(row: Row) -> ExitStatus:
-    return ExitStatus(
-        row.integer("code"), row.text("means"), row.text("usual_causes"), row.provenance()
-    )
-
-
-def _read_launcher(row: Row) -> LauncherRow:
-    return LauncherRow(
-        name=row.text("name"),
-        outer_code=row.text("outer_code"),
-        truth=row.text("truth"),
-        says_root=_texts(row, "says_root"),
-        says_exit=_texts(row, "says_exit"),
-        says_rank=_texts(row, "says_rank"),
-        says_stop=_texts(row, "says_stop"),
-        raises=_texts(row, "raises"),
-        provenance=row.provenance(),
-    )
-
-
-def _read_phase(row: Row) -> PhaseRow:
-    return PhaseRow(
-        row.text("id"),
-        row.text("marks"),
-        row.text("regex"),
-        row.texts("literals"),
-        row.provenance(),
-    )
-
-
-def _read_marker(row: Row) -> SaveMarker:
-    return SaveMarker(row.text("id"), row.text("observation"), row.text("means"), row.provenance())
-
-
-def _read_xid(row: Row) -> ErrorRow:
-    return ErrorRow(
-        row.integer("code"),
-        "",
-        row.text("meaning"),
-        row.text("class"),
-        _text(row, "note"),
-        _text(row, "action"),
-        row.provenance(),
-    )
-
-
-def _read_cuda(row: Row) -> ErrorRow:
-    row.flag("sticky", default=False)
-    return ErrorRow(
-        row.integer("code"),
-        row.text("name"),
-        row.text("string"),
-        row.text("class"),
-        _text(row, "note"),
-        "",
-        row.provenance(),
-    )
-
-
-def _read_nccl(row: Row) -> ErrorRow:
-    return ErrorRow(
-        row.integer("code"),
-        row.text("name"),
-        row.text("string"),
-        "",
-        row.text("means"),
-        "",
-        row.provenance(),
-    )
-
-
-def _read_tool(row: Row) -> EvidenceTool:
-    return EvidenceTool(
-        name=row.text("name"),
-        gives=row.text("gives"),
-        silent_when=row.text("silent_when"),
-        for_endings=_texts(row, "for_endings"),
-        for_ranks=row.flag("for_ranks", default=False),
-        says=_texts(row, "says"),
-        provenance=row.provenance(),
-    )
+def _nccl_error(row: Row) -> ErrorRow:
+    return row.build(ErrorRow, note=row.text("means"))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from envguard.facts.versions import ComputeCapability
 from envguard.matrix.rows import GpuModel, Segment
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envguard.matrix.reading import Document, Row
+    from envguard.matrix.reading import Document
 
 
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]")
@@ -158,7 +158,7 @@ class GpuTable:
     @cached_property
     def models(self) -> tuple[GpuModel, ...]:
         """All products in the table's order."""
-        return tuple(_read_model(row) for row in self.document.rows("gpu"))
+        return tuple(row.build(GpuModel) for row in self.document.rows("gpu"))
 
     @cached_property
     def chips(self) -> Mapping[str, ComputeCapability]:
@@ -221,7 +221,7 @@ class GpuTable:
             alike = (row for row, name in rows if all(word in name for word in key))
             pairs = ((row, row.value("name", parse_gpu_name)) for row in alike)
             self._by_key[key] = [
-                (_read_model(row), parts) for row, parts in pairs if _key(parts.core) == key
+                (row.build(GpuModel), parts) for row, parts in pairs if _key(parts.core) == key
             ]
         return self._by_key[key]
 
@@ -268,14 +268,3 @@ def _has_brands(wanted: NameParts, model: GpuModel, parts: NameParts) -> bool:
 def _may_mean(wanted: NameParts, parts: NameParts) -> bool:
     left_out = OPTIONAL - set(wanted.core)
     return tuple(word for word in parts.core if word not in left_out) == wanted.core
-
-
-def _read_model(row: Row) -> GpuModel:
-    return GpuModel(
-        row.text("name"),
-        row.value("capability", ComputeCapability.parse),
-        row.value("segment", Segment),
-        row.text("chip") if row.has("chip") else "",
-        row.values("also", ComputeCapability.parse) if row.has("also") else (),
-        row.provenance(),
-    )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.facts.machine import Platform
 from envguard.matrix.rows import Provenance
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.facts.versions import Backend
-    from envguard.matrix.reading import Document, Row
+    from envguard.matrix.reading import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +23,15 @@ class UnlabelledWheels:
     Args:
         package: Normalised name.
         platform: Where they run.
-        is_cuda_only: CPU wheels of the same versions are labelled.
+        builds: Which builds; CPU wheels of the same versions are labelled where it is ``cuda``.
         until: Last version without a label; None when all versions have none.
     """
 
     package: str
     platform: Platform
-    is_cuda_only: bool
-    until: Version | None
+    builds: Literal["cuda", "all"]
     provenance: Provenance
+    until: Version | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class IndexTable:
         self.document = document
         self.channels = {row.text("name"): row.text("url") for row in document.rows("channel")}
         self.hosts = tuple(row.text("name") for row in document.rows("host"))
-        self.unlabelled = tuple(_read_unlabelled(row) for row in document.rows("unlabelled"))
-        self.platform_tags = tuple(_read_tag(row) for row in document.rows("platform_tag"))
+        self.unlabelled = tuple(row.build(UnlabelledWheels) for row in document.rows("unlabelled"))
+        self.platform_tags = tuple(row.build(PlatformTag) for row in document.rows("platform_tag"))
 
     def is_labelled(
         self, package: str, version: Version, backend: Backend, platform: Platform
@@ -75,7 +75,7 @@ class IndexTable:
         public = Version(version.public)
         for row in self.unlabelled:
             is_about = row.package == package and row.platform == platform
-            is_kind = backend.cuda is not None or not row.is_cuda_only
+            is_kind = backend.cuda is not None or row.builds == "all"
             if is_about and is_kind and (row.until is None or public <= row.until):
                 return False
         return True
@@ -83,25 +83,3 @@ class IndexTable:
     def holds_same_file(self, host: str) -> bool:
         """Whether a host serves the index's files: same paths and hashes on each of them."""
         return host in self.hosts
-
-
-def _read_unlabelled(row: Row) -> UnlabelledWheels:
-    builds = row.text("builds")
-    if builds not in {"cuda", "all"}:
-        raise row.error("builds", f"{builds!r} is none of cuda, all")
-    return UnlabelledWheels(
-        row.text("package"),
-        row.value("platform", Platform.parse),
-        builds == "cuda",
-        row.optional("until", Version),
-        row.provenance(),
-    )
-
-
-def _read_tag(row: Row) -> PlatformTag:
-    return PlatformTag(
-        row.value("torch", SpecifierSet),
-        row.value("platform", Platform.parse),
-        row.text("tag"),
-        row.provenance(),
-    )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from envguard.facts.codec import WordsOf
 from envguard.facts.machine import Platform
 from envguard.facts.versions import Backend, CodeTarget
 from envguard.matrix.rows import Provenance
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.matrix.reading import Document, Row
@@ -31,8 +33,8 @@ class LibraryRow:
     series: Version
     backend: Backend
     cudnn: str
-    nccl: str | None
     provenance: Provenance
+    nccl: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,8 @@ class WheelRequirements:
     torch: Version
     commit: str
     requires: tuple[str, ...]
-    triton_marker: str
     provenance: Provenance
+    triton_marker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,31 @@ class CudaMatch(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class MatchRow:
+    """Releases of a companion that compare.
+
+    Args:
+        package: Normalised name.
+        compares: What they compare.
+        since: The first of them; None for all before the last.
+        before: The first that does not any more; None where none is known.
+    """
+
+    package: str
+    compares: CudaMatch
+    provenance: Provenance
+    since: Version | None = None
+    before: Version | None = None
+
+    def concerns(self, package: str, version: Version) -> bool:
+        """Whether a release is one of those; a local label does not matter."""
+        public = Version(version.public)
+        is_late = self.since is None or self.since <= public
+        is_early = self.before is None or public < self.before
+        return self.package == package and is_late and is_early
+
+
+@dataclass(frozen=True, slots=True)
 class MachineCode:
     """How many cubins and PTX texts ``libtorch_cuda`` of a published wheel holds.
 
@@ -88,15 +115,22 @@ class MachineCode:
         torch: The release.
         platform: Where it runs.
         file: Name of the wheel.
-        counts: Code targets with their numbers; linked NVIDIA libraries are counted too. Rows
+        cubins: Code targets with their numbers; linked NVIDIA libraries are counted too. Rows
             whose source is no wheel of that name count ``sm_90a`` as ``sm_90``.
+        ptx: Likewise.
     """
 
     torch: Version
     platform: Platform
     file: str
-    counts: tuple[tuple[CodeTarget, int], ...]
+    cubins: Mapping[CodeTarget, int]
+    ptx: Mapping[CodeTarget, int]
     provenance: Provenance
+
+    @property
+    def counts(self) -> tuple[tuple[CodeTarget, int], ...]:
+        """All code targets with their numbers."""
+        return (*self.cubins.items(), *self.ptx.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +144,9 @@ class OtherVendors:
     """
 
     torch: Version
-    rocm: tuple[str, ...]
     xpu: bool | None
     provenance: Provenance
+    rocm: WordsOf[str] = ()
 
 
 class LibsTable:
@@ -127,12 +161,12 @@ class LibsTable:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.libraries = tuple(_read_library(row) for row in document.rows("libs"))
-        self.requirements = tuple(_read_requires(row) for row in document.rows("requires"))
-        self.companions = tuple(_read_companion(row) for row in document.rows("companion"))
-        self.machine_code = tuple(_read_code(row) for row in document.rows("fatbin"))
-        self.other_vendors = tuple(_read_vendors(row) for row in document.rows("other_vendor"))
-        self._matches = tuple(_read_match(row) for row in document.rows("cuda_match"))
+        self.libraries = tuple(row.build(LibraryRow) for row in document.rows("libs"))
+        self.requirements = tuple(row.build(WheelRequirements) for row in document.rows("requires"))
+        self.companions = tuple(row.build(Companion) for row in document.rows("companion"))
+        self.machine_code = tuple(row.build(MachineCode) for row in document.rows("fatbin"))
+        self.other_vendors = tuple(_vendors(row) for row in document.rows("other_vendor"))
+        self._matches = tuple(row.build(MatchRow) for row in document.rows("cuda_match"))
 
     def libraries_of(self, torch: Version, backend: Backend) -> LibraryRow | None:
         """The cuDNN and NCCL of a build; None when not recorded."""
@@ -161,10 +195,8 @@ class LibsTable:
 
     def cuda_match(self, package: str, version: Version) -> CudaMatch | None:
         """What a companion compares with ``torch.version.cuda`` at import; None for nothing."""
-        for name, since, before, match in self._matches:
-            if name == package and since <= Version(version.public) < before:
-                return match
-        return None
+        rows = (row for row in self._matches if row.concerns(package, version))
+        return next((row.compares for row in rows), None)
 
     def other_vendors_of(self, torch: Version) -> OtherVendors | None:
         """ROCm and XPU builds of a release; None when not recorded."""
@@ -172,71 +204,6 @@ class LibsTable:
         return next(rows, None)
 
 
-def _read_library(row: Row) -> LibraryRow:
-    return LibraryRow(
-        row.value("series", Version),
-        row.value("backend", Backend.parse),
-        row.text("cudnn"),
-        row.text("nccl") if row.has("nccl") else None,
-        row.provenance(),
-    )
-
-
-def _read_requires(row: Row) -> WheelRequirements:
-    return WheelRequirements(
-        row.value("torch", Version),
-        row.text("commit"),
-        row.texts("requires"),
-        row.text("triton_marker") if row.has("triton_marker") else "",
-        row.provenance(),
-    )
-
-
-def _read_companion(row: Row) -> Companion:
-    return Companion(
-        row.text("package"),
-        row.value("version", Version),
-        row.value("torch", SpecifierSet),
-        row.value("backend", Backend.parse),
-        row.text("tag"),
-        row.provenance(),
-    )
-
-
-def _read_match(row: Row) -> tuple[str, Version, Version, CudaMatch]:
-    row.provenance()  # proven here, reported by verify
-    return (
-        row.text("package"),
-        row.optional("since", Version) or Version("0"),
-        row.optional("before", Version) or Version("9999"),
-        row.value("compares", CudaMatch),
-    )
-
-
-def _read_code(row: Row) -> MachineCode:
-    counts = []
-    for field in ("cubins", "ptx"):
-        table = row.data.get(field)
-        if not isinstance(table, dict) or not all(type(n) is int for n in table.values()):
-            raise row.error(field, "expected a count for each code target")
-        for text, count in table.items():
-            try:
-                counts.append((CodeTarget.parse(text), count))
-            except ValueError as err:
-                raise row.error(f"{field}.{text}", str(err)) from err
-    return MachineCode(
-        row.value("torch", Version),
-        row.value("platform", Platform.parse),
-        row.text("file"),
-        tuple(counts),
-        row.provenance(),
-    )
-
-
-def _read_vendors(row: Row) -> OtherVendors:
-    return OtherVendors(
-        row.value("torch", Version),
-        row.words("rocm") if row.has("rocm") else (),
-        {"yes": True, "no": False}.get(row.text("xpu")),
-        row.provenance(),
-    )
+def _vendors(row: Row) -> OtherVendors:
+    has_xpu = {"yes": True, "no": False}.get(row.text("xpu"))
+    return row.build(OtherVendors, xpu=has_xpu)

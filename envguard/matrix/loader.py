@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import envguard
 from envguard.errors import MatrixError
 from envguard.files import is_folder
 from envguard.matrix.reading import Document
 from envguard.matrix.store import has_tables, read_table, table_names
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from importlib.resources.abc import Traversable
 
     from envguard.matrix.breaks import BreakTable
-    from envguard.matrix.causes import CauseTable, OrderTable
+    from envguard.matrix.causes import CauseTable
     from envguard.matrix.deepspeed import DeepspeedTable
     from envguard.matrix.drivers import DriverTable, SupportTable, ToolkitTable, UvTable
     from envguard.matrix.evidence import SignalsTable
@@ -26,8 +28,11 @@ if TYPE_CHECKING:
     from envguard.matrix.libs import LibsTable
     from envguard.matrix.machines import MachineTable
     from envguard.matrix.memory import MemoryTable
+    from envguard.matrix.order import OrderTable
     from envguard.matrix.packages import PackageTable
     from envguard.matrix.torch_builds import TorchTable
+
+T = TypeVar("T")
 
 SCHEMA_VERSION = 2
 _PACKAGE = "envguard.compat_matrix"
@@ -46,6 +51,30 @@ class Manifest:
     data_version: str
 
 
+class _Table(Generic[T]):
+    """A table of the matrix: its module is imported and its files are read at the first use.
+
+    Args:
+        module: Where its class is, in :mod:`envguard.matrix`.
+        kind: Name of the class, which is made of the files.
+        files: Names of its files.
+    """
+
+    def __init__(self, module: str, kind: str, *files: str) -> None:
+        self._module = f"envguard.matrix.{module}"
+        self._kind = kind
+        self._files = files
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, matrix: Matrix, owner: type) -> T:
+        kind: Callable[..., T] = getattr(import_module(self._module), self._kind)
+        table = kind(*map(matrix.document, self._files))
+        matrix.__dict__[self._name] = table  # is found before this from now on
+        return table
+
+
 class Matrix:
     """All tables at one data version; a table is read when it is first used.
 
@@ -57,6 +86,23 @@ class Matrix:
     Raises:
         MatrixError: There is no manifest, or one of a schema that is not known.
     """
+
+    drivers: _Table[DriverTable] = _Table("drivers", "DriverTable", "drivers.toml")
+    support: _Table[SupportTable] = _Table("drivers", "SupportTable", "drivers.toml")
+    toolkits: _Table[ToolkitTable] = _Table("drivers", "ToolkitTable", "toolkits.toml")
+    uv: _Table[UvTable] = _Table("drivers", "UvTable", "uv.toml")
+    gpus: _Table[GpuTable] = _Table("gpus", "GpuTable", "gpus.toml")
+    machines: _Table[MachineTable] = _Table("machines", "MachineTable", "machines.toml")
+    torch: _Table[TorchTable] = _Table("torch_builds", "TorchTable", "torch.toml")
+    libs: _Table[LibsTable] = _Table("libs", "LibsTable", "torch_libs.toml")
+    index: _Table[IndexTable] = _Table("index", "IndexTable", "index.toml")
+    deepspeed: _Table[DeepspeedTable] = _Table("deepspeed", "DeepspeedTable", "deepspeed.toml")
+    breaks: _Table[BreakTable] = _Table("breaks", "BreakTable", "breaks.toml")
+    memory: _Table[MemoryTable] = _Table("memory", "MemoryTable", "memory.toml")
+    order: _Table[OrderTable] = _Table("order", "OrderTable", "order.toml")
+    signals: _Table[SignalsTable] = _Table(
+        "evidence", "SignalsTable", "exits.toml", "launchers.toml", "errors.toml", "evidence.toml"
+    )
 
     def __init__(self, folder: Traversable, *, keeps_copies: bool = False) -> None:
         self.folder = folder
@@ -96,83 +142,6 @@ class Matrix:
         return found
 
     @cached_property
-    def drivers(self) -> DriverTable:
-        """Drivers, their branches, and GPU generations."""
-        from envguard.matrix.drivers import DriverTable  # loaded with its table
-
-        return DriverTable(self.document("drivers.toml"))
-
-    @cached_property
-    def torch(self) -> TorchTable:
-        """Torch releases and builds."""
-        from envguard.matrix.torch_builds import TorchTable  # loaded with its table
-
-        return TorchTable(self.document("torch.toml"))
-
-    @cached_property
-    def gpus(self) -> GpuTable:
-        """GPU products."""
-        from envguard.matrix.gpus import GpuTable  # loaded with its table
-
-        return GpuTable(self.document("gpus.toml"))
-
-    @cached_property
-    def index(self) -> IndexTable:
-        """Layout of the PyTorch index."""
-        from envguard.matrix.index import IndexTable  # loaded with its table
-
-        return IndexTable(self.document("index.toml"))
-
-    @cached_property
-    def libs(self) -> LibsTable:
-        """Libraries and companions of torch builds."""
-        from envguard.matrix.libs import LibsTable  # loaded with its table
-
-        return LibsTable(self.document("torch_libs.toml"))
-
-    @cached_property
-    def machines(self) -> MachineTable:
-        """What machines and containers allow."""
-        from envguard.matrix.machines import MachineTable  # loaded with its table
-
-        return MachineTable(self.document("machines.toml"))
-
-    @cached_property
-    def support(self) -> SupportTable:
-        """Compiler targets, forward compatibility and support life of driver branches."""
-        from envguard.matrix.drivers import SupportTable  # loaded with its table
-
-        return SupportTable(self.document("drivers.toml"))
-
-    @cached_property
-    def toolkits(self) -> ToolkitTable:
-        """Host compilers of CUDA toolkits."""
-        from envguard.matrix.drivers import ToolkitTable  # loaded with its table
-
-        return ToolkitTable(self.document("toolkits.toml"))
-
-    @cached_property
-    def deepspeed(self) -> DeepspeedTable:
-        """DeepSpeed releases."""
-        from envguard.matrix.deepspeed import DeepspeedTable  # loaded with its table
-
-        return DeepspeedTable(self.document("deepspeed.toml"))
-
-    @cached_property
-    def breaks(self) -> BreakTable:
-        """Combinations that are known to break."""
-        from envguard.matrix.breaks import BreakTable  # loaded with its table
-
-        return BreakTable(self.document("breaks.toml"))
-
-    @cached_property
-    def order(self) -> OrderTable:
-        """The one order of causes, and the families of codes."""
-        from envguard.matrix.causes import OrderTable  # loaded with its table
-
-        return OrderTable(self.document("order.toml"))
-
-    @cached_property
     def causes(self) -> CauseTable:
         """Causes, their sentences, the signatures that show them, and finding codes."""
         from envguard.matrix.causes import CauseTable  # loaded with its tables
@@ -210,28 +179,6 @@ class Matrix:
             return self.deepspeed.packages
         return PackageTable(self.document(f"packages/{name}.toml"))
 
-    @cached_property
-    def uv(self) -> UvTable:
-        """How uv chooses and routes PyTorch builds."""
-        from envguard.matrix.drivers import UvTable  # loaded with its table
-
-        return UvTable(self.document("uv.toml"))
-
-    @cached_property
-    def signals(self) -> SignalsTable:
-        """Exit statuses, launchers, numbered errors, phases and tools that keep evidence."""
-        from envguard.matrix.evidence import SignalsTable  # loaded with its table
-
-        names = ("exits.toml", "launchers.toml", "errors.toml", "evidence.toml")
-        return SignalsTable(*(self.document(name) for name in names))
-
-    @cached_property
-    def memory(self) -> MemoryTable:
-        """Formulas of the memory planner."""
-        from envguard.matrix.memory import MemoryTable  # loaded with its table
-
-        return MemoryTable(self.document("memory.toml"))
-
 
 def _read_manifest(document: Document) -> Manifest:
     schema, data = (document.data.get(key) for key in ("schema_version", "data_version"))
@@ -256,8 +203,6 @@ def _find_tables() -> Traversable:
     ``importlib.resources.files`` gives the same folder but costs 6 ms of start-up, so it is only
     asked where the package is not a plain folder.
     """
-    from importlib import import_module
-
     try:
         package = import_module(_PACKAGE)
     except ModuleNotFoundError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
@@ -10,6 +9,7 @@ from packaging.specifiers import SpecifierSet
 from envguard.facts.machine import KernelModule
 from envguard.facts.versions import ComputeCapability
 from envguard.matrix.rows import Provenance
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from packaging.version import Version

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 import math
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from envguard.errors import MatrixError
 from envguard.matrix.rows import Provenance
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from envguard.matrix.reading import Document, Row
+    from envguard.matrix.reading import Document
 
 
 _LENGTH_LIMIT = 400
@@ -206,16 +206,16 @@ class Formula:
     id: str
     group: str
     expr: Expression
-    low: Expression | None
-    high: Expression | None
-    rounded: Expression | None
-    moment: str
-    part_of: str
-    unit: str
     what: str
-    measured: str
     evidence: Origin
     provenance: Provenance
+    low: Expression | None = None
+    high: Expression | None = None
+    rounded: Expression | None = None
+    moment: str = ""
+    part_of: str = ""
+    unit: Literal["bytes", "elements"] = "bytes"
+    measured: str = ""
 
     def evaluate(self, symbols: Mapping[str, float], *, is_pinned: bool = False) -> Amount:
         """Its value with these symbols.
@@ -277,12 +277,14 @@ class MemoryTable:
         self.document = document
         self._formulas: dict[str, Formula] = {}
         for row in document.rows("formula"):
-            formula = _read_formula(row)
+            formula = row.build(Formula)
             if formula.id in self._formulas:
                 raise row.error("id", f"{formula.id!r} is stated twice")
             self._formulas[formula.id] = formula
-        self.wrong_estimators = tuple(_read_wrong(r) for r in document.rows("wrong_estimator"))
-        self.typical = tuple(_read_typical(row) for row in document.rows("typical"))
+        self.wrong_estimators = tuple(
+            r.build(WrongEstimator) for r in document.rows("wrong_estimator")
+        )
+        self.typical = tuple(row.build(TypicalShape) for row in document.rows("typical"))
         if not self.typical:
             raise MatrixError(f"{document.name}: typical: holds no shape")
 
@@ -301,49 +303,3 @@ class MemoryTable:
         if found is None:
             raise MatrixError(f"{self.document.name}: formula: there is no {name!r}")
         return found
-
-
-def _read_formula(row: Row) -> Formula:
-    unit = _optional_text(row, "unit") or "bytes"
-    if unit not in {"bytes", "elements"}:
-        raise row.error("unit", f"{unit!r} is none of bytes, elements")
-    return Formula(
-        id=row.text("id"),
-        group=row.text("group"),
-        expr=row.value("expr", Expression.parse),
-        low=row.optional("low", Expression.parse),
-        high=row.optional("high", Expression.parse),
-        rounded=row.optional("rounded", Expression.parse),
-        moment=_optional_text(row, "moment"),
-        part_of=_optional_text(row, "part_of"),
-        unit=unit,
-        what=row.text("what"),
-        measured=_optional_text(row, "measured"),
-        evidence=row.value("evidence", Origin),
-        provenance=row.provenance(),
-    )
-
-
-def _optional_text(row: Row, field: str) -> str:
-    return row.text(field) if row.has(field) else ""
-
-
-def _read_wrong(row: Row) -> WrongEstimator:
-    return WrongEstimator(
-        row.text("tool"), row.text("claim"), row.text("reality"), row.text("why"), row.provenance()
-    )
-
-
-def _read_typical(row: Row) -> TypicalShape:
-    return TypicalShape(
-        name=row.text("name"),
-        params=row.integer("params"),
-        hidden=row.integer("hidden"),
-        ffn=row.integer("ffn"),
-        layers=row.integer("layers"),
-        heads=row.integer("heads"),
-        kv_heads=row.integer("kv_heads"),
-        vocab=row.integer("vocab"),
-        is_gated=row.flag("is_gated", default=True),
-        is_encoder_decoder=row.flag("is_encoder_decoder", default=False),
-    )

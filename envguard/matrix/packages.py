@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.errors import MatrixError
+from envguard.facts.codec import WordsOf, parse_specifier
 from envguard.facts.findings import Source
-from envguard.facts.versions import ComputeCapability, CudaVersion, refuse_long_numbers
+from envguard.facts.versions import ComputeCapability, CudaVersion
 from envguard.matrix.rows import Provenance
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.matrix.reading import Document, Row
@@ -119,17 +121,17 @@ class PackageRelease:
     """
 
     version: Version
-    released: str
-    python: SpecifierSet | None
-    pythons: tuple[str, ...]
-    requires: Mapping[str, SpecifierSet]
-    extras: Mapping[str, SpecifierSet]
-    torch: SpecifierSet | None
-    cuda: BuiltFor | None
-    libraries: tuple[CudaVersion, ...]
     provenance: Provenance
-    is_yanked: bool = False
-    is_on_pypi: bool = True
+    released: str = ""
+    python: SpecifierSet | None = None
+    pythons: WordsOf[str] = ()
+    requires: Mapping[str, SpecifierSet] = field(default_factory=dict)
+    extras: Mapping[str, SpecifierSet] = field(default_factory=dict)
+    torch: SpecifierSet | None = None
+    cuda: BuiltFor | None = None
+    libraries: WordsOf[CudaVersion] = field(default=(), metadata={"key": "cudas"})
+    is_yanked: bool = field(default=False, metadata={"key": "yanked"})
+    is_on_pypi: bool = field(default=True, metadata={"key": "on_pypi"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +149,8 @@ class PackageRange:
         loads: The torch beside which it loads its compiled code at all.
         mismatch: What happens beside another torch or CUDA.
         cuda: CUDA of PyPI's Linux x86_64 wheel.
-        takes_same_major: Of several libraries it takes one of the same CUDA major; False: only
-            the exact one.
+        cuda_choice: Which of several libraries it takes: only that of the exact CUDA, or one of
+            the same major.
         capability: Lowest compute capability that it serves.
         cxx_min: C++ standard that its headers demand.
         gcc_min: Oldest GCC that offers it.
@@ -157,22 +159,22 @@ class PackageRange:
     """
 
     versions: SpecifierSet
-    declares: Mapping[str, SpecifierSet]
-    needs: Mapping[str, SpecifierSet]
-    feature: str
-    scope: Scope
-    abi: AbiKind | None
-    torch: SpecifierSet | None
-    loads: SpecifierSet | None
-    mismatch: Mismatch | None
-    cuda: BuiltFor | None
-    takes_same_major: bool | None
-    capability: ComputeCapability | None
-    cxx_min: int | None
-    gcc_min: int | None
-    python: SpecifierSet | None
-    foreign: str
     provenance: Provenance
+    declares: Mapping[str, SpecifierSet] = field(default_factory=dict)
+    needs: Mapping[str, SpecifierSet] = field(default_factory=dict)
+    feature: str = ""
+    scope: Scope = Scope.RUNTIME
+    abi: AbiKind | None = None
+    torch: SpecifierSet | None = None
+    loads: SpecifierSet | None = None
+    mismatch: Mismatch | None = None
+    cuda: BuiltFor | None = None
+    cuda_choice: Literal["exact", "same-major"] | None = None
+    capability: ComputeCapability | None = None
+    cxx_min: int | None = None
+    gcc_min: int | None = None
+    python: SpecifierSet | None = None
+    foreign: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,103 +183,27 @@ class Prebuilt:
 
     Args:
         version: The release.
-        cuda_majors: CUDA majors.
+        toolkits: CUDA releases.
         torch: Torch releases; wheels are named by their minor.
         pythons: Python tags.
         has_aarch64: Also for Linux aarch64.
     """
 
     version: Version
-    cuda_majors: tuple[int, ...]
-    torch: tuple[Version, ...]
-    pythons: tuple[str, ...]
-    has_aarch64: bool
+    toolkits: WordsOf[CudaVersion]
+    torch: WordsOf[Version]
+    pythons: WordsOf[str]
     provenance: Provenance
+    has_aarch64: bool = field(default=False, metadata={"key": "aarch64"})
+
+    @property
+    def cuda_majors(self) -> tuple[int, ...]:
+        """The CUDA majors, each once."""
+        return tuple(sorted({cuda.major for cuda in self.toolkits}))
 
     def serves(self, torch: Version) -> bool:
         """Whether wheels were built for this torch's minor."""
         return any(built.release[:2] == torch.release[:2] for built in self.torch)
-
-
-def parse_specifier(text: str) -> SpecifierSet:
-    """Read a specifier.
-
-    Raises:
-        ValueError: It is none; packaging's own error is one too.
-    """
-    try:
-        return SpecifierSet(refuse_long_numbers(text))
-    except ValueError as err:
-        raise ValueError(str(err)) from err
-
-
-def read_release(row: Row) -> PackageRelease:
-    """Read a row of ``release``.
-
-    Raises:
-        MatrixError: A field is missing or has the wrong form.
-    """
-    return PackageRelease(
-        version=row.value("version", Version),
-        released=row.text("released") if row.has("released") else "",
-        python=row.optional("python", parse_specifier),
-        pythons=row.words("pythons") if row.has("pythons") else (),
-        requires=read_specifiers(row, "requires"),
-        extras=read_specifiers(row, "extras"),
-        torch=row.optional("torch", parse_specifier),
-        cuda=row.optional("cuda", BuiltFor.parse),
-        libraries=row.values("cudas", CudaVersion.parse) if row.has("cudas") else (),
-        provenance=file_provenance(row),
-        is_yanked=row.flag("yanked", default=False),
-        is_on_pypi=row.flag("on_pypi", default=True),
-    )
-
-
-def read_range(row: Row) -> PackageRange:
-    """Read a row of ``range``.
-
-    Raises:
-        MatrixError: A field has the wrong form.
-    """
-    choice = row.text("cuda_choice") if row.has("cuda_choice") else ""
-    if choice not in {"", "exact", "same-major"}:
-        raise row.error("cuda_choice", f"{choice!r} is neither exact nor same-major")
-    return PackageRange(
-        versions=row.value("versions", parse_specifier),
-        declares=read_specifiers(row, "declares"),
-        needs=read_specifiers(row, "needs"),
-        feature=row.text("feature") if row.has("feature") else "",
-        scope=row.optional("scope", Scope) or Scope.RUNTIME,
-        abi=row.optional("abi", AbiKind),
-        torch=row.optional("torch", parse_specifier),
-        loads=row.optional("loads", parse_specifier),
-        mismatch=row.optional("mismatch", Mismatch),
-        cuda=row.optional("cuda", BuiltFor.parse),
-        takes_same_major={"exact": False, "same-major": True}.get(choice),
-        capability=row.optional("capability", ComputeCapability.parse),
-        cxx_min=row.integer("cxx_min") if row.has("cxx_min") else None,
-        gcc_min=row.integer("gcc_min") if row.has("gcc_min") else None,
-        python=row.optional("python", parse_specifier),
-        foreign=row.text("foreign") if row.has("foreign") else "",
-        provenance=row.provenance(),
-    )
-
-
-def read_prebuilt(row: Row) -> Prebuilt:
-    """Read a row of ``prebuilt``.
-
-    Raises:
-        MatrixError: A field is missing or has the wrong form.
-    """
-    majors = sorted({version.major for version in row.values("toolkits", CudaVersion.parse)})
-    return Prebuilt(
-        version=row.value("version", Version),
-        cuda_majors=tuple(majors),
-        torch=row.values("torch", Version),
-        pythons=row.words("pythons"),
-        has_aarch64=row.flag("aarch64", default=False),
-        provenance=file_provenance(row),
-    )
 
 
 def read_specifiers(row: Row, field: str) -> Mapping[str, SpecifierSet]:
@@ -296,6 +222,15 @@ def read_specifiers(row: Row, field: str) -> Mapping[str, SpecifierSet]:
         except ValueError as err:
             raise row.error(f"{field}.{name}", str(err)) from err
     return found
+
+
+def read_release(row: Row) -> PackageRelease:
+    """Read a row of ``release``.
+
+    Raises:
+        MatrixError: A field is missing or has the wrong form.
+    """
+    return row.build(PackageRelease, provenance=file_provenance(row))
 
 
 def file_provenance(row: Row) -> Provenance:
@@ -389,7 +324,7 @@ class PackageTable:
         """
         if self._ranges is None:
             rows = self.document.rows("range") if "range" in self.document.data else ()
-            self._ranges = tuple(read_range(row) for row in rows)
+            self._ranges = tuple(row.build(PackageRange) for row in rows)
         if version is None:
             return self._ranges
         public = Version(version.public)
@@ -400,7 +335,7 @@ class PackageTable:
         if "prebuilt" not in self.document.data:
             return None
         row = self.document.find("prebuilt", "version", version.public)
-        return read_prebuilt(row) if row else None
+        return row.build(Prebuilt, provenance=file_provenance(row)) if row else None
 
     def has_seen_wheel(self, version: Version, torch: Version, cuda_major: int | None) -> bool:
         """Whether a wheel beyond the build matrix was seen for a torch minor and CUDA major."""

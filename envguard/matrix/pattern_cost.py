@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
 from re import _constants as sre  # type: ignore[attr-defined]  # undocumented: the tree's codes
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import envguard
 from envguard.errors import MatrixError
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

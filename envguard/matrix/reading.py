@@ -6,7 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from envguard.errors import DocumentError, MatrixError
-from envguard.facts.codec import from_row
+from envguard.facts.codec import Memo, from_row
 from envguard.facts.findings import Source
 from envguard.matrix.rows import Confidence, Provenance
 
@@ -26,12 +26,12 @@ class Document:
         data: What it holds.
     """
 
-    __slots__ = ("_made", "_sources", "data", "name")
+    __slots__ = ("_sources", "data", "memo", "name")
 
     def __init__(self, name: str, data: Mapping[str, object]) -> None:
         self.name = name
         self.data = data
-        self._made: dict[Hashable, object] = {}
+        self.memo: Memo = {}  # what rows that say the same are made of
         self._sources = self._read_sources()
 
     @property
@@ -76,9 +76,9 @@ class Document:
             key: What the value is made from; it must name the maker too.
             make: Called for a key that is new.
         """
-        found = self._made.get(key)
+        found = self.memo.get(key)
         if found is None:
-            found = self._made[key] = make()
+            found = self.memo[key] = make()
         return cast("T", found)
 
     def parse(self, parse: Callable[[str], T], text: str) -> T:
@@ -137,20 +137,37 @@ class Row:
         """The error about a field, e.g. ``torch.toml: build[3].targets[0]: ...``."""
         return MatrixError(f"{self.document.name}: {self.array}[{self.index}].{field}: {problem}")
 
-    def build(self, kind: type[T]) -> T:
+    def build(self, kind: type[T], **given: object) -> T:
         """The row as a value of a dataclass, by whose annotations its fields are read.
 
         Args:
-            kind: The dataclass; its field ``provenance`` tells where the row comes from.
+            kind: The dataclass; its field ``provenance``, where it has one, tells where the row
+                comes from.
+            given: Values of fields that the row does not state in that form.
 
         Raises:
             MatrixError: A field is missing or has the wrong form.
         """
-        place = f"{self.document.name}: {self.array}[{self.index}]"
+        if "provenance" not in given and "provenance" in kind.__dict__["__dataclass_fields__"]:
+            given["provenance"] = self.provenance()
         try:
-            return from_row(kind, self.data, place, {"provenance": self.provenance()})
+            return from_row(kind, self.data, self.place, given, self.document.memo)
         except DocumentError as err:
             raise MatrixError(err.message) from err
+
+    def below(self, array: str) -> Iterator[Row]:
+        """The rows of an array inside this row; none where it has no such array.
+
+        Raises:
+            MatrixError: It is no array of rows.
+        """
+        items = self.data.get(array, [])
+        if not isinstance(items, list):
+            raise self.error(array, "expected an array of rows")
+        for index, item in enumerate(items):
+            if not isinstance(item, dict):
+                raise self.error(f"{array}[{index}]", "expected a row of fields")
+            yield Row(self.document, f"{self.array}[{self.index}].{array}", index, item)
 
     def has(self, field: str) -> bool:
         """Whether the row states the field."""
@@ -236,11 +253,12 @@ class Row:
 
         A row is firm unless it is inferred or of low certainty.
         """
-        note = self.text("note") if "note" in self.data else ""
-        key = (Provenance, self.text("source"), self.text("confidence"), self.certainty(), note)
-        return self.document.once(key, lambda: self._provenance(note))
+        said = tuple(self.data.get(f) for f in ("source", "confidence", "certainty", "note"))
+        if all(text is None or isinstance(text, str) for text in said):
+            return self.document.once((Provenance, said), self._provenance)
+        return self._provenance()  # which says what is wrong
 
-    def _provenance(self, note: str) -> Provenance:
+    def _provenance(self) -> Provenance:
         keys = self.words("source")
         if not keys:
             raise self.error("source", "names no source")
@@ -249,7 +267,8 @@ class Row:
                 raise self.error(f"source[{index}]", f"{key!r} is not among the sources")
         confidence = self.value("confidence", Confidence)
         first, *others = (self.document.sources[key] for key in keys)
-        is_firm = confidence is not Confidence.INFERRED and self.certainty() != "low"
+        is_firm = self.certainty() != "low" and confidence is not Confidence.INFERRED
+        note = self.text("note") if "note" in self.data else ""
         return Provenance(first, confidence, is_firm, note, tuple(others))
 
     def certainty(self) -> str:

@@ -10,12 +10,12 @@ import re
 import struct
 import zipfile
 import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from envguard.errors import DocumentError
 from envguard.matrix.store import sources
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import field
 from enum import Enum
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from envguard.facts.codec import WordsOf
 from envguard.facts.findings import Source
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.versions import (
@@ -18,6 +19,7 @@ from envguard.facts.versions import (
     CudaVersion,
     DriverVersion,
 )
+from envguard.values import dataclass
 
 
 class Confidence(Enum):
@@ -57,16 +59,19 @@ class ToolkitDriver:
 
     Args:
         toolkit: Full toolkit version, e.g. ``12.8.1``.
-        cuda: Its major.minor.
         linux: Driver on Linux.
         windows: Driver on Windows; None when NVIDIA gives none.
     """
 
     toolkit: Version
-    cuda: CudaVersion
     linux: DriverVersion
-    windows: DriverVersion | None
     provenance: Provenance
+    windows: DriverVersion | None = None
+
+    @property
+    def cuda(self) -> CudaVersion:
+        """Its major.minor."""
+        return CudaVersion(self.toolkit.major, self.toolkit.minor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,7 @@ class DriverBranch:
     windows: tuple[int, int]
     cuda: CudaVersion
     provenance: Provenance
-    is_windows_firm: bool = True
+    is_windows_firm: bool = field(default=True, metadata={"key": "windows_firm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +119,11 @@ class Generation:
     name: str
     first: ComputeCapability
     last: ComputeCapability
-    first_driver_linux: DriverVersion | None
-    last_branch: int | None
     provenance: Provenance
+    first_driver_linux: DriverVersion | None = field(default=None, metadata={"key": "first_driver"})
+    last_branch: int | None = None
     first_cuda: CudaVersion | None = None
-    aliases: tuple[ComputeCapability, ...] = ()
+    aliases: WordsOf[ComputeCapability] = ()
 
     def covers(self, capability: ComputeCapability) -> bool:
         """Whether a GPU of this capability belongs to it."""
@@ -149,9 +154,9 @@ class GpuModel:
     name: str
     capability: ComputeCapability
     segment: Segment
-    chip: str
-    other_capabilities: tuple[ComputeCapability, ...]
     provenance: Provenance
+    chip: str = ""
+    other_capabilities: WordsOf[ComputeCapability] = field(default=(), metadata={"key": "also"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +190,12 @@ class TorchRelease:
     pythons: Mapping[Platform, tuple[str, ...]]
     glibc: Mapping[Platform, Version]
     cxx11_abi: Mapping[Platform, bool]
-    torchvision: tuple[Version, ...]
-    torchaudio: tuple[Version, ...]
-    triton: str
-    cudnn: str
-    nccl: str
+    torchvision: WordsOf[Version]
+    torchaudio: WordsOf[Version]
     provenance: Provenance
+    triton: str = ""
+    cudnn: str = ""
+    nccl: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from envguard.facts.codec import WordsOf
 from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.versions import CPU, Backend, CodeTarget
 from envguard.matrix.rows import Provenance, TorchBuildRow, TorchRelease
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from envguard.matrix.reading import Document, Row
 
@@ -22,66 +23,68 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 BuildKey = tuple[Version, Platform, Backend]
 
-_FLAGS = {"cxx11_abi": "cxx11_abi", "label": "has_label", "verified": "is_verified"}
 
-
+@dataclass(frozen=True, slots=True)
 class WheelRow:
     """PyPI's wheel of a release for one platform."""
 
-    __slots__ = ("backend", "cxx11_abi", "glibc", "provenance", "pythons")
-
-    def __init__(self, row: Row) -> None:
-        self.backend = row.value("backend", Backend.parse)
-        self.pythons = row.words("pythons")
-        self.glibc = row.optional("glibc", Version)
-        has_abi = row.has("cxx11_abi")
-        self.cxx11_abi = row.flag("cxx11_abi", default=False) if has_abi else None
-        self.provenance = row.provenance()
+    backend: Backend
+    pythons: WordsOf[str]
+    provenance: Provenance
+    glibc: Version | None = None
+    cxx11_abi: bool | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class IndexRow:
     """What the PyTorch index publishes of a release for one platform.
 
     Below high certainty its backends count as announced only.
     """
 
-    __slots__ = ("backends", "is_verified", "more_pythons", "provenance", "unverified")
+    backends: WordsOf[Backend]
+    provenance: Provenance
+    unverified: WordsOf[Backend] = ()
+    more_pythons: WordsOf[str] = ()
+    certainty: str = "high"
 
-    def __init__(self, row: Row) -> None:
-        self.backends = row.values("backends", Backend.parse)
-        has_unverified = row.has("unverified")
-        self.unverified = row.values("unverified", Backend.parse) if has_unverified else ()
-        self.more_pythons = row.words("more_pythons") if row.has("more_pythons") else ()
-        self.is_verified = row.certainty() == "high"
-        self.provenance = row.provenance()
+    @property
+    def is_verified(self) -> bool:
+        """Whether its backends are more than announced."""
+        return self.certainty == "high"
 
 
+@dataclass(frozen=True, slots=True)
 class TargetRow:
     """The code targets of one build."""
 
-    __slots__ = ("is_ptx_known", "provenance", "targets")
-
-    def __init__(self, row: Row) -> None:
-        self.targets = row.values("targets", CodeTarget.parse)
-        self.is_ptx_known = row.flag("ptx_known", default=True)
-        self.provenance = row.provenance()
+    targets: WordsOf[CodeTarget]
+    provenance: Provenance
+    is_ptx_known: bool = field(default=True, metadata={"key": "ptx_known"})
 
 
-def read_exception(row: Row) -> dict[str, object]:
-    """Read a row of ``exception`` as changes to a build's fields."""
-    changes: dict[str, object] = {
-        name: row.flag(field, default=True) for field, name in _FLAGS.items() if row.has(field)
-    }
-    if row.has("glibc"):
-        changes["glibc"] = row.value("glibc", Version)
-    if row.has("pythons"):
-        changes["pythons"] = row.words("pythons")
-    for index, field in enumerate(row.words("unknown") if row.has("unknown") else ()):
-        if field not in {"glibc", "cxx11_abi"}:
-            raise row.error(f"unknown[{index}]", f"{field!r} is none of glibc, cxx11_abi")
-        changes[field] = None
-    row.provenance()  # read to prove it
-    return changes
+@dataclass(frozen=True, slots=True)
+class ExceptionRow:
+    """How some builds differ from PyPI's wheel; None where they do not.
+
+    Args:
+        unknown: What is not known of them, although it is of the wheel.
+    """
+
+    provenance: Provenance
+    cxx11_abi: bool | None = None
+    has_label: bool | None = field(default=None, metadata={"key": "label"})
+    is_verified: bool | None = field(default=None, metadata={"key": "verified"})
+    glibc: Version | None = None
+    pythons: WordsOf[str] | None = None
+    unknown: WordsOf[Literal["glibc", "cxx11_abi"]] = ()
+
+    @property
+    def changes(self) -> Mapping[str, object]:
+        """The fields of a build that differ, by name."""
+        names = ("cxx11_abi", "has_label", "is_verified", "glibc", "pythons")
+        stated = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return stated | dict.fromkeys(self.unknown)
 
 
 class TorchRows:
@@ -106,10 +109,10 @@ class TorchRows:
         self.wheels = spread(rows("pypi"), WheelRow)
         self.index = spread(rows("index"), IndexRow)
         self.targets = spread_builds(rows("build"), TargetRow)
-        self.exceptions = spread_builds(rows("exception"), read_exception)
+        self.exceptions = spread_builds(rows("exception"), ExceptionRow)
 
 
-def spread(rows: Iterable[Row], read: Callable[[Row], R]) -> dict[Version, dict[Platform, R]]:
+def spread(rows: Iterable[Row], kind: type[R]) -> dict[Version, dict[Platform, R]]:
     """Read rows that each stand for several releases of one platform.
 
     Raises:
@@ -117,7 +120,7 @@ def spread(rows: Iterable[Row], read: Callable[[Row], R]) -> dict[Version, dict[
     """
     found: dict[Version, dict[Platform, R]] = {}
     for row in rows:
-        value = read(row)
+        value = row.build(kind)
         platform = row.value("platform", Platform.parse)
         for version in row.values("torch", Version):
             by_platform = found.setdefault(version, {})
@@ -127,7 +130,7 @@ def spread(rows: Iterable[Row], read: Callable[[Row], R]) -> dict[Version, dict[
     return found
 
 
-def spread_builds(rows: Iterable[Row], read: Callable[[Row], R]) -> Mapping[BuildKey, R]:
+def spread_builds(rows: Iterable[Row], kind: type[R]) -> Mapping[BuildKey, R]:
     """Read rows that each stand for several releases and backends of one platform.
 
     Raises:
@@ -135,7 +138,7 @@ def spread_builds(rows: Iterable[Row], read: Callable[[Row], R]) -> Mapping[Buil
     """
     found: dict[BuildKey, R] = {}
     for row in rows:
-        value = read(row)
+        value = row.build(kind)
         platform = row.value("platform", Platform.parse)
         for version in row.values("torch", Version):
             for backend in row.values("backends", Backend.parse):
@@ -237,7 +240,7 @@ class TorchTable:
         return self._every_row.targets
 
     @property
-    def exceptions(self) -> Mapping[tuple[Version, Platform, Backend], Mapping[str, object]]:
+    def exceptions(self) -> Mapping[tuple[Version, Platform, Backend], ExceptionRow]:
         """How some builds differ from PyPI's wheel; for :mod:`invariants`."""
         return self._every_row.exceptions
 
@@ -263,22 +266,14 @@ class TorchTable:
     def _read_release(self, row: Row, rows: TorchRows) -> TorchRelease:
         version = row.value("version", Version)
         wheels, index = rows.wheels.get(version, {}), rows.index.get(version, {})
-        return TorchRelease(
-            version=version,
-            released=row.text("released"),
-            requires_python=row.value("requires_python", SpecifierSet),
+        return row.build(
+            TorchRelease,
             pypi={platform: wheel.backend for platform, wheel in wheels.items()},
             variants={platform: found.backends for platform, found in index.items()},
             unverified={p: found.unverified for p, found in index.items() if found.unverified},
             pythons={platform: wheel.pythons for platform, wheel in wheels.items()},
             glibc={p: wheel.glibc for p, wheel in wheels.items() if wheel.glibc is not None},
             cxx11_abi={p: w.cxx11_abi for p, w in wheels.items() if w.cxx11_abi is not None},
-            torchvision=row.values("torchvision", Version),
-            torchaudio=row.values("torchaudio", Version),
-            triton=row.text("triton") if row.has("triton") else "",
-            cudnn=row.text("cudnn") if row.has("cudnn") else "",
-            nccl=row.text("nccl") if row.has("nccl") else "",
-            provenance=row.provenance(),
         )
 
     def _builds_of(self, release: TorchRelease) -> tuple[TorchBuildRow, ...]:
@@ -298,8 +293,8 @@ class TorchTable:
             for backend in sorted(backends, key=_backend_order):
                 code = rows.targets.get((version, platform, backend))
                 build = _join_build(version, platform, backend, code, wheel, published)
-                changes = rows.exceptions.get((version, platform, backend))
-                yield _apply(build, changes) if changes else build
+                exception = rows.exceptions.get((version, platform, backend))
+                yield _apply(build, exception.changes) if exception else build
 
 
 def _join_build(
@@ -335,7 +330,7 @@ def _join_build(
 
 
 def _apply(build: TorchBuildRow, changes: Mapping[str, object]) -> TorchBuildRow:
-    changed = replace(build, **changes)  # type: ignore[arg-type]  # torch_rows checked each type
+    changed = replace(build, **changes)  # type: ignore[arg-type]  # each is of its type
     if changed.is_verified:
         return changed
     return replace(changed, provenance=_unfirm(changed.provenance))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -11,6 +11,7 @@ from envguard.memory.job import Job, Optimizer, Option, Place, Recompute, SaveMo
 from envguard.memory.plan import GIB, MemoryLimits, MemoryPlan, limits_of
 from envguard.memory.request import is_valid
 from envguard.memory.verdict import Break, find_breaks, fits
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from envguard.memory.job import (
     Recompute,
     Strategy,
 )
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -10,6 +10,7 @@ from packaging.version import Version
 from envguard.matrix.memory import Amount
 from envguard.memory.formulas import Book, Line, Part, Stack, largest
 from envguard.memory.job import Place, SaveMode, Strategy
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.memory.job import Job

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from packaging.version import Version
 
 from envguard.memory.models import ModelShape
+from envguard.values import dataclass
 
 
 class Strategy(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.errors import DocumentError
@@ -19,6 +19,7 @@ from envguard.memory.encoders import (
 )
 from envguard.memory.models import UNKNOWN_SPREAD, Counted, ModelShape, count_decoder, guess_shape
 from envguard.memory.settings import stated_number
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

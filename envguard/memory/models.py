@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

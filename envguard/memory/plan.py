@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from statistics import median
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from envguard.memory.formulas import Book, Line, Stack, job_symbols
 from envguard.memory.gpu import plan_gpu
 from envguard.memory.host import plan_host
 from envguard.memory.job import Job, Place, Strategy
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.facts.machine import Machine

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envguard.facts.report import Report, make_report
@@ -22,6 +21,7 @@ from envguard.memory.plan import (
     plan_memory,
 )
 from envguard.memory.verdict import Dependence, Grade, Judgement, fits, grade, judge, usable
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.facts.facts import Facts

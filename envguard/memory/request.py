@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,6 +29,7 @@ from envguard.memory.job import (
 from envguard.memory.model_config import load_model
 from envguard.memory.models import guess_shape
 from envguard.memory.settings import Settings, add_options, parse_params, parse_version
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.matrix.memory import MemoryTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,6 +22,7 @@ from envguard.memory.job import (
     SaveMode,
     Strategy,
 )
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from envguard.memory.formulas import Part
 from envguard.memory.job import Job, Option, Place, Strategy
 from envguard.memory.plan import MemoryPlan, Phase, Side
 from envguard.memory.request import differing, option_words, usual_jobs
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

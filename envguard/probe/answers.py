@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from envguard.facts.gaps import Gap, read_driver, read_gpus
 from envguard.facts.machine import Driver, Gpu, Reading
 from envguard.facts.versions import CudaVersion, DriverVersion
+from envguard.values import dataclass
 
 __all__ = [
     "Said",

@@ -10,11 +10,11 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from envguard.facts.gaps import GapReason
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

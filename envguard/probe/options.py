@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from envguard.facts.gaps import GapReason
+from envguard.values import dataclass
 
 _TEXT_LIMIT = 4 * 1024 * 1024
 

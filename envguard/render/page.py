@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envguard.printable import printable
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
 from envguard.facts.machine import Machine, OperatingSystem, Platform
 from envguard.matrix.complete import complete_machine, possible_platforms
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
@@ -13,6 +12,7 @@ from envguard.facts.versions import Backend
 from envguard.fit import CodeGrade, DriverGrade, grade_code, grade_driver
 from envguard.matrix.rows import TorchBuildRow
 from envguard.show.target import LINUX, Grid, View
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+
+from envguard.values import dataclass
 
 # NTSTATUS values that a crashing Windows process exits with.
 _NTSTATUS = {

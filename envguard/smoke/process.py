@@ -8,10 +8,10 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,7 +9,7 @@ import re
 import stat
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from envguard.errors import InputError
 from envguard.facts.versions import CodeKind, CodeTarget, ComputeCapability, CudaVersion
 from envguard.smoke.endings import Ending
 from envguard.smoke.process import Capture
+from envguard.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

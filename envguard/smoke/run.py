@@ -9,7 +9,6 @@ import re
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -34,6 +33,7 @@ from envguard.smoke.result import (
     read_oom_counts,
     read_side_file,
 )
+from envguard.values import dataclass
 
 _PYTHON_FRAME = re.compile(r'  File "(.{1,1000})", line ([0-9?]{1,9}) in (.{1,200})')
 _NATIVE_FRAME = re.compile(r'  Binary file "(.{1,1000})", at (.{1,500})')

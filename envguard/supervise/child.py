@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from envguard.supervise.streams import (
@@ -24,6 +23,7 @@ from envguard.supervise.streams import (
     open_streams,
     read_some,
 )
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,7 +11,7 @@ import stat
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ from envguard.supervise.private_files import (
     ring_parts,
 )
 from envguard.supervise.sampling import CgroupUse, ProcessUse, Sample
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     import io

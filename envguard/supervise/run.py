@@ -6,7 +6,6 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from envguard.supervise.output_search import OutputSearch
 from envguard.supervise.phase_mark import VARIABLE
 from envguard.supervise.record import RecordSink, RunRecord, load_record
 from envguard.supervise.watching import RunWatcher
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

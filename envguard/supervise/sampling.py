@@ -8,11 +8,12 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import envguard
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from envguard.errors import NetworkError
 from envguard.files import write_atomically
 from envguard.lock.complaints import TLS_HINT, HarmfulPageError, status_error
 from envguard.redaction import clean_text, strip_credentials
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

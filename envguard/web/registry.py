@@ -9,7 +9,7 @@ import sys
 import tempfile
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
@@ -18,6 +18,7 @@ from packaging.version import Version
 from envguard.errors import NetworkError, ToolError
 from envguard.facts.published import Published
 from envguard.matrix.drift import compare_release, missing_releases
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from envguard.crash.scan import scan_stream
 from envguard.signatures import Mark
-from tests.crash.logs import MATRIX, report_of
+from tests.crash.logs import FOLDER, MATRIX, load_log, report_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from envguard.crash.log import Log
     from envguard.matrix.causes import Signature
 
@@ -30,6 +32,14 @@ def test_every_signature_is_found_in_its_sample(row: object) -> None:
     log = scan(b"first line\n" + sample.encode() + b"\nlast line\n")
     assert name in log.hits
     assert log.hits[name][0].line == 2
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt"))[::25], ids=lambda path: path.stem)
+def test_a_short_log_is_searched_as_the_start_of_a_long_one(path: Path) -> None:
+    text = load_log(path).text.encode()
+    short, long = scan(text), scan(text + b"\n" * 40_000)
+    assert short.hits == long.hits
+    assert short.counts == long.counts
 
 
 def test_lines_are_numbered_as_an_editor_does() -> None:

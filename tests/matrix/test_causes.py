@@ -8,8 +8,9 @@ import pytest
 
 from envguard.crash.phases import Phase
 from envguard.errors import MatrixError
-from envguard.matrix.causes import GENERAL_CODE, CauseTable, OrderTable
+from envguard.matrix.causes import GENERAL_CODE, CauseTable
 from envguard.matrix.loader import Matrix
+from envguard.matrix.order import OrderTable
 from envguard.matrix.reading import Document
 from envguard.matrix.verify import verify
 from tests.matrix.literals import (

@@ -200,7 +200,7 @@ def broken(**changes: object) -> MemoryTable:
     ("changes", "message"),
     [
         ({"expr": "P**2"}, r"formula\[0\].expr: .*not arithmetic"),
-        ({"expr": None}, r"formula\[0\].expr: is missing"),
+        ({"expr": None}, r"formula\[0\].expr is missing"),
         ({"unit": "GB"}, r"formula\[0\].unit: 'GB' is none of bytes, elements"),
         ({"evidence": "hearsay"}, r"formula\[0\].evidence"),
         ({"source": "elsewhere"}, r"'elsewhere' is not among the sources"),

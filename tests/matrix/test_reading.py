@@ -1,11 +1,15 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
 import pytest
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.errors import MatrixError
+from envguard.facts.codec import WordsOf
 from envguard.facts.versions import CudaVersion
 from envguard.matrix.reading import Document, Row
 from envguard.matrix.rows import Confidence, Provenance
@@ -165,6 +169,93 @@ class Demo:
     branches: tuple[int, ...]
     provenance: Provenance
     kind: str | None = None
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A row inside a row, without sources of its own."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Rich:
+    """Every form that a field of a row may have."""
+
+    targets: WordsOf[CudaVersion]
+    colour: Literal["red", "blue"] = "red"
+    is_old: bool = field(default=False, metadata={"key": "old"})
+    counts: Mapping[CudaVersion, int] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+    needs: Mapping[str, SpecifierSet] = field(default_factory=dict)
+    inner: tuple[Inner, ...] = ()
+    confidence: Confidence = Confidence.DOC
+
+
+def test_a_row_states_words_choices_keys_tables_and_rows() -> None:
+    rich = row_of(
+        targets="12.8 13.0",
+        colour="blue",
+        old=True,
+        counts={"12.8": 3},
+        names=["a", "b", "a"],
+        needs={"torch": ">=2"},
+        inner=[{"name": "x"}],
+        confidence="binary",
+    ).build(Rich)
+    assert rich.targets == (CudaVersion(12, 8), CudaVersion(13, 0))
+    assert (rich.colour, rich.is_old) == ("blue", True)
+    assert rich.counts == {CudaVersion(12, 8): 3}
+    assert rich.names == frozenset({"a", "b"})
+    assert rich.needs == {"torch": SpecifierSet(">=2")}
+    assert rich.inner == (Inner("x"),)
+    assert rich.confidence is Confidence.BINARY
+
+
+def test_what_a_row_does_not_state_is_given() -> None:
+    rich = row_of(colour="red").build(Rich, targets=(), colour="blue")
+    assert (rich.targets, rich.colour) == ((), "blue")
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({}, "targets is missing"),
+        ({"targets": ["12.8"]}, "targets: expected a string, found a list"),
+        ({"targets": "12.8  13.0"}, "targets: expected single spaces between words"),
+        ({"targets": "12.8 x"}, "targets[1]: 'x' is not a CUDA version"),
+        ({"targets": "", "colour": "green"}, "colour: 'green' is none of red, blue"),
+        ({"targets": "", "old": 1}, "old: expected a boolean, found a number"),
+        ({"targets": "", "counts": {"x": 1}}, "counts.x: 'x' is not a CUDA version"),
+        ({"targets": "", "counts": {"12.8": "1"}}, "counts.12.8: expected an integer"),
+        ({"targets": "", "names": ["a", 1]}, "names[1]: expected a string, found a number"),
+        ({"targets": "", "needs": {"a": f"<{'9' * 1000}"}}, "needs.a: holds a number of"),
+        ({"targets": "", "inner": [{}]}, "inner[0].name is missing"),
+        ({"targets": "", "confidence": "hearsay"}, "confidence: 'hearsay' is none of binary"),
+    ],
+)
+def test_a_field_of_a_wrong_form_is_named(fields: dict[str, object], problem: str) -> None:
+    with pytest.raises(MatrixError) as error:
+        row_of(**fields).build(Rich)
+    assert message_of(error).startswith(f"torch.toml: build[3].{problem}")
+
+
+def test_a_text_is_parsed_once_for_all_rows_of_a_table() -> None:
+    first = row_of(targets="12.8 13.0")
+    second = Row(first.document, "build", 4, {"targets": "12.8 13.0"})
+    assert first.build(Rich).targets is second.build(Rich).targets
+
+
+def test_rows_inside_a_row_say_where_they_stand() -> None:
+    row = row_of(says=[{"name": "a"}, {}])
+    first, second = row.below("says")
+    assert first.build(Inner) == Inner("a")
+    assert list(row.below("other")) == []
+    with pytest.raises(MatrixError) as error:
+        second.build(Inner)
+    assert message_of(error) == "torch.toml: build[3].says[1].name is missing"
+    with pytest.raises(MatrixError, match=r"build\[3\]\.says: expected an array of rows"):
+        list(row_of(says={}).below("says"))
 
 
 def test_a_row_is_read_by_the_annotations_of_its_class() -> None:
