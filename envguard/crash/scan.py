@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from envguard.signatures import (
 )
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable
     from typing import BinaryIO
 
