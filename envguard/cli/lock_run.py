@@ -15,9 +15,10 @@ from envguard.lock import FORMATS, format_of, render_lock
 from envguard.lock.complaints import NoCandidateError
 from envguard.lock.formats.requirements import Style
 from envguard.lock.plan import plan_lock
-from envguard.lock.uv import Limits, Uv
+from envguard.lock.uv import Uv
 from envguard.matrix.loader import Matrix
 from envguard.values import dataclass
+from envguard.web.limits import Limits
 from envguard.web.releases import RELEASE_BASE, Releases
 
 if TYPE_CHECKING:
@@ -250,7 +251,7 @@ def explain_lock(
     Raises:
         NoCandidateError: Nothing fits; the ladder is printed all the same.
     """
-    from envguard.lock.solve import ladder_lines  # few ask for it
+    from envguard.lock.ladder import ladder_lines
 
     try:
         locks = _plan(requests, means)

@@ -17,7 +17,7 @@ from envguard.matrix.release import MOST_BYTES, parse_release, require_safe, unp
 from envguard.matrix.store import has_tables, pack
 
 if TYPE_CHECKING:
-    from envguard.cli.matrix import NetworkOptions
+    from envguard.cli.matrix_options import NetworkOptions
     from envguard.cli.out import PageOptions
     from envguard.matrix.release import DataRelease
     from envguard.render.page import Style

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from packaging.tags import Tag
 
-    from envguard.cli.matrix import NetworkOptions, WheelOptions
+    from envguard.cli.matrix_options import NetworkOptions, WheelOptions
     from envguard.cli.out import PageOptions
     from envguard.matrix.drift import Comparison
     from envguard.matrix.loader import Matrix

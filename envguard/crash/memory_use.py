@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
-    from envguard.supervise.sampling import ProcessUse, Sample
+    from envguard.crash.samples import ProcessUse, Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Self
 from packaging.utils import canonicalize_name
 
 from envguard.errors import EnvguardError, NetworkError
-from envguard.lock.complaints import HarmfulPageError, StatusError, UnclearError
 from envguard.lock.project import asked_for
 from envguard.lock.uv import MemoryLimitError, Started, default_index
 from envguard.redaction import clean_text
+from envguard.web.failures import HarmfulPageError, StatusError, UnclearError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import TracebackType
 
     from envguard.lock.project import Problem
-    from envguard.lock.uv import Limits
     from envguard.web.client import Web
+    from envguard.web.limits import Limits
 
 GRACE_S = 1.5
 _WORKERS = 4

@@ -16,9 +16,9 @@ from envguard.lock.constraints import MatrixBound
 from envguard.lock.pins import Pin
 from envguard.lock.request import LockRequest
 from envguard.lock.solve import TORCH, Means, Resolved, first_reasons, first_that_resolves
-from envguard.lock.uv import Limits
 from envguard.matrix.rows import TorchBuildRow
 from envguard.values import dataclass
+from envguard.web.limits import Limits
 from envguard.web.releases import Releases
 
 if TYPE_CHECKING:

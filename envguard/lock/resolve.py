@@ -30,7 +30,6 @@ from envguard.lock.project import (
     write_project,
 )
 from envguard.lock.uv import (
-    Limits,
     Started,
     Uv,
     interpreter_for,
@@ -39,6 +38,7 @@ from envguard.lock.uv import (
     without_torch_backend,
 )
 from envguard.values import dataclass
+from envguard.web.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,34 +12,29 @@ from packaging.utils import canonicalize_name
 from envguard.backend import Candidate, Rejected
 from envguard.errors import EnvguardError, NetworkError, ToolError
 from envguard.lock.companions import released_with
-from envguard.lock.complaints import (
-    NO_PAGE,
-    NoCandidateError,
-    UnsolvableError,
-    no_page_error,
-    refusal_error,
-)
+from envguard.lock.complaints import NoCandidateError, UnsolvableError
 from envguard.lock.constraints import MatrixBound, find_repairs
-from envguard.lock.index import absent_from_index, is_same_index
+from envguard.lock.existence import absent_from_index
+from envguard.lock.index import is_same_index
 from envguard.lock.pins import Pin
 from envguard.lock.prepare import Prepared, make_problem, prepare_build
 from envguard.lock.project import Problem
 from envguard.lock.resolve import resolve
-from envguard.lock.uv import Limits, Uv
+from envguard.lock.uv import Uv
 from envguard.matrix.loader import Matrix
 from envguard.redaction import strip_credentials
 from envguard.values import dataclass
+from envguard.web.failures import NO_PAGE, no_page_error, refusal_error
+from envguard.web.limits import Limits
 from envguard.web.releases import Releases
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable
 
     from packaging.specifiers import SpecifierSet
 
-    from envguard.lock.plan import LockPlan
     from envguard.lock.request import LockRequest
     from envguard.matrix.rows import TorchBuildRow
-    from envguard.web.client import Web
 
 
 TORCH = canonicalize_name("torch")
@@ -394,47 +389,3 @@ def _nearest(name: str, best: Prepared, request: LockRequest, means: Means) -> s
         return ""
     stated = request.bounds_on(canonicalize_name(name))
     return nearest_wheel(wheels, stated, best.build, request.target, means.releases)
-
-
-def ladder_lines(
-    candidates: Sequence[Candidate],
-    rejected: Sequence[Rejected],
-    *,
-    chosen: LockPlan | None = None,
-    web: Web | None = None,
-) -> Iterator[str]:
-    """The chosen build, those that serve too, and the others, each with its reasons below it.
-
-    Args:
-        candidates: Builds that serve the machines, best first.
-        rejected: The others.
-        chosen: The plan with the build that was taken; None when none was.
-        web: For asking whether the builds that were not tried are there; None to ask nobody.
-    """
-    if chosen is not None:
-        yield f"* {chosen.build.label}: {chosen.why}"
-        yield from (f"    {bound.requirement}: {bound.reason}" for bound in chosen.bounds)
-        others = [c for c in candidates if c.build != chosen.build]
-        yield from (line for c in others for line in _would_serve(c, chosen, web))
-    for item in rejected:
-        yield f"- {item.build.label}"
-        yield from (f"    {reason}" for reason in item.reasons)
-
-
-def _would_serve(candidate: Candidate, chosen: LockPlan, web: Web | None) -> Iterator[str]:
-    """A build that serves too: whether the index has it is asked, not promised."""
-    absence, remark = "", ""
-    if web is not None:
-        try:
-            absence = absent_from_index(candidate.build, chosen.request, web)
-        except NetworkError as err:
-            remark = f"    whether the index has it is not known: {err.message}"
-    if absence:
-        yield f"- {candidate.build.label}"
-        yield f"    {absence}"
-        return
-    yield f"  {candidate.build.label}: serves too; {candidate.why}"
-    if remark:
-        yield remark
-    elif web is None or web.is_offline:
-        yield "    whether the index has it was not asked"

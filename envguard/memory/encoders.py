@@ -9,7 +9,7 @@ from envguard.memory.models import ModelShape, VisionTower
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from envguard.memory.model_config import ConfigFields
+    from envguard.memory.config_fields import ConfigFields
 
 
 T5_TYPES = frozenset({"t5", "mt5", "umt5", "longt5"})

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from envguard.matrix.memory import MemoryTable, TypicalShape
-    from envguard.memory.model_config import ConfigFields
+    from envguard.memory.config_fields import ConfigFields
 
 
 @dataclass(frozen=True, slots=True)

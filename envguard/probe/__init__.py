@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from envguard.facts.facts import Facts
     from envguard.facts.gaps import Gap
     from envguard.facts.machine import Machine
-    from envguard.probe.machine import StartedProbe
+    from envguard.probe.start import StartedProbe
 
 __all__ = ["PendingFacts", "ProbeOptions", "probe_facts", "probe_machine", "start_probe"]
 
@@ -25,7 +25,7 @@ def start_probe(options: ProbeOptions) -> StartedProbe:
     Args:
         options: The same as for :func:`probe_machine`, which takes the result.
     """
-    from envguard.probe.machine import start_machine
+    from envguard.probe.start import start_machine
 
     return start_machine(options)
 

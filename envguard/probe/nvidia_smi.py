@@ -16,7 +16,7 @@ from envguard.probe.answers import Said, read_driver, read_gpus
 
 if TYPE_CHECKING:
     from envguard.probe.child import ChildResult
-    from envguard.probe.machine import SmiChildren
+    from envguard.probe.start import SmiChildren
 
 PROBE = "nvidia-smi"
 _FIELDS = ("name", "capability", "memory_bytes", "uuid", "pci_bus_id")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envguard.crash.memory_use import RunMemory, add_gpu_reading, add_sample
+from envguard.crash.samples import CgroupUse, ProcessUse, Sample
 from envguard.crash.scan import Scanner, marks_of
 from envguard.errors import DocumentError, InputError
 from envguard.facts.codec import from_dict
@@ -36,7 +37,6 @@ from envguard.supervise.private_files import (
     refuse_planted_links,
     ring_parts,
 )
-from envguard.supervise.sampling import CgroupUse, ProcessUse, Sample
 from envguard.values import dataclass
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import envguard
+from envguard.crash.samples import CgroupUse, ProcessUse, Sample
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -36,25 +36,6 @@ class CgroupFiles:
     folder: Path | None = None
     own: Path | None = None
     version: int = 2
-
-
-@dataclass(frozen=True, slots=True)
-class CgroupUse:
-    """One reading.
-
-    Args:
-        used_bytes: Use without inactive page cache, which the kernel gives back before it kills.
-        limit_bytes: The limit; None when there is none.
-        swap_bytes: Swapped out; None when not known.
-        shmem_bytes: Shared memory and tmpfs that are charged to the group.
-        oom_kills: Processes of the group that an out-of-memory killer ended since it was made.
-    """
-
-    used_bytes: int | None = None
-    limit_bytes: int | None = None
-    swap_bytes: int | None = None
-    shmem_bytes: int | None = None
-    oom_kills: int | None = None
 
 
 def find_cgroup(proc: Path = Path("/proc"), root: Path = Path("/sys/fs/cgroup")) -> CgroupFiles:
@@ -222,56 +203,6 @@ _LIST_SHARE = 0.003
 _PSS_EVERY_S = 60.0
 _PSS_MOST_BYTES = 64 * 2**30  # walking the pages of a larger tree takes too long
 _PSS_MOST_PROCESSES = 32
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessUse:
-    """Memory of one process.
-
-    Args:
-        pid: Process.
-        rank: Its rank, from its environment; empty when it has none.
-        name: Command.
-        rss_bytes: Resident memory, shared pages included.
-        shared_bytes: Of it, shared with other processes or files.
-        pss_bytes: Proportional share; None between the rare times it is read.
-    """
-
-    pid: int
-    rank: str
-    name: str
-    rss_bytes: int
-    shared_bytes: int | None = None
-    pss_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Everything at one moment.
-
-    Args:
-        t: Seconds since the epoch.
-        processes: The tree.
-        cgroup: Its memory cgroup.
-        available_bytes: MemAvailable of the machine.
-        swap_used_bytes: Swap in use on the machine.
-        shm_used_bytes: In use in /dev/shm.
-        shm_bytes: Size of /dev/shm.
-    """
-
-    t: float
-    processes: tuple[ProcessUse, ...] = ()
-    cgroup: CgroupUse = field(default_factory=CgroupUse)
-    available_bytes: int | None = None
-    swap_used_bytes: int | None = None
-    shm_used_bytes: int | None = None
-    shm_bytes: int | None = None
-
-    @property
-    def total_bytes(self) -> int:
-        """Private memory of all, and the largest shared part once."""
-        shared = max((p.shared_bytes or 0 for p in self.processes), default=0)
-        return shared + sum(p.rss_bytes - (p.shared_bytes or 0) for p in self.processes)
 
 
 class Sampler:

@@ -11,10 +11,11 @@ from envguard.crash.log import Log
 from envguard.crash.memory_use import RunMemory, add_gpu_reading, add_sample
 from envguard.crash.phases import MARKS, parse_phase
 from envguard.supervise.guard import PHASES, SAMPLES, SEARCH, Guard
-from envguard.supervise.sampling import GpuWatch, Sample, Sampler
+from envguard.supervise.sampling import GpuWatch, Sampler
 
 if TYPE_CHECKING:
     from envguard.crash.phases import Phase
+    from envguard.crash.samples import Sample
     from envguard.signatures import Hit
     from envguard.supervise.output_search import OutputSearch
     from envguard.supervise.record import RecordSink

@@ -17,16 +17,16 @@ from urllib.parse import urljoin, urlsplit
 
 from envguard.errors import NetworkError
 from envguard.files import write_atomically
-from envguard.lock.complaints import TLS_HINT, HarmfulPageError, status_error
 from envguard.redaction import clean_text, strip_credentials
 from envguard.values import dataclass
+from envguard.web.failures import TLS_HINT, HarmfulPageError, status_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import requests
 
-    from envguard.lock.uv import Limits
+    from envguard.web.limits import Limits
 
 
 _FORMAT = "v1"

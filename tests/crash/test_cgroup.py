@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.supervise.sampling import CgroupUse, find_cgroup, read_cgroup
+from envguard.crash.samples import CgroupUse
+from envguard.supervise.sampling import find_cgroup, read_cgroup
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.crash.memory_use import RunMemory, add_gpu_reading, add_sample
+from envguard.crash.samples import CgroupUse, ProcessUse, Sample
 from envguard.errors import DocumentError, InputError
 from envguard.facts.facts import Facts
 from envguard.ingest.pins import add_pins
@@ -18,7 +19,6 @@ from envguard.supervise.record import (
     interpreter_of,
     load_record,
 )
-from envguard.supervise.sampling import CgroupUse, ProcessUse, Sample
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from packaging.version import Version
 from envguard.errors import NetworkError
 from envguard.facts.machine import Platform
 from envguard.facts.versions import Backend
-from envguard.lock.index import absent_from_index, choose_wheel, fits, listed_wheels, parse_page
+from envguard.lock.existence import absent_from_index, choose_wheel, fits, listed_wheels, parse_page
 from envguard.lock.request import Target
 from envguard.web.client import Web
 from tests.lock.conftest import LINUX, ask

@@ -12,7 +12,8 @@ import pytest
 
 from envguard.errors import InputError, ToolError
 from envguard.lock.resolve import resolve
-from envguard.lock.uv import Limits, MemoryLimitError, find_uv, run_uv
+from envguard.lock.uv import MemoryLimitError, find_uv, run_uv
+from envguard.web.limits import Limits
 from tests.lock.conftest import TARGET, V100
 from tests.loopback.hostile import PHRASE, Authority, HostileServer
 from tests.loopback.index import PASSWORD, USER

@@ -13,15 +13,8 @@ import pytest
 from packaging.version import Version
 
 from envguard.errors import ExitCode, ToolError
-from envguard.lock.uv import (
-    OLDEST_UV,
-    Limits,
-    Uv,
-    child_variables,
-    find_uv,
-    run_uv,
-    with_default_index,
-)
+from envguard.lock.uv import OLDEST_UV, Uv, child_variables, find_uv, run_uv, with_default_index
+from envguard.web.limits import Limits
 
 if TYPE_CHECKING:
     from pathlib import Path

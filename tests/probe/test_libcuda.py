@@ -11,7 +11,7 @@ from envguard.facts.machine import Reading
 from envguard.facts.versions import CudaVersion, DriverVersion
 from envguard.probe.child import ChildResult
 from envguard.probe.libcuda import collect_libcuda, parse_libcuda
-from envguard.probe.machine import start_libcuda
+from envguard.probe.start import start_libcuda
 from tests.stubs.machine import GIB, StubGpu, StubMachine
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from envguard.facts.gaps import GapReason
 from envguard.facts.machine import Reading
 from envguard.facts.versions import ComputeCapability, CudaVersion, DriverVersion
 from envguard.probe import probe_machine
-from envguard.probe.machine import start_nvidia_smi
 from envguard.probe.nvidia_smi import collect_nvidia_smi
+from envguard.probe.start import start_nvidia_smi
 from tests.stubs.machine import A100, GIB, StubMachine
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import MigDevice, Reading
 from envguard.facts.versions import ComputeCapability, CudaVersion, DriverVersion
 from envguard.probe.child import ChildResult
-from envguard.probe.machine import start_nvml
 from envguard.probe.nvml import collect_nvml, parse_nvml
+from envguard.probe.start import start_nvml
 from tests.stubs.machine import A100, GIB, T4, StubInstance, StubMachine
 
 if TYPE_CHECKING:
