@@ -8,6 +8,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.facts.machine import Platform
+from envguard.facts.sentences import say
 from envguard.facts.versions import Backend
 from envguard.fit import CodeGrade, DriverFit, DriverGrade, grade_code, grade_driver
 from envguard.matrix.rows import TorchBuildRow
@@ -227,17 +228,26 @@ def _why(build: TorchBuildRow, grade: DriverGrade, machines: tuple[Machine, ...]
     if build.backend.cuda is None:
         is_without = bool(machines) and not has_gpu_to_serve(machines)
         reason = ": there is no NVIDIA GPU" if is_without else ""
-        return f"torch {build.version} for the CPU{reason}"
+        return say("torch {version} for the CPU{reason}", version=build.version, reason=reason)
     capabilities = sorted(
         {gpu.capability for m in machines for gpu in m.selected_gpus if gpu.capability}
     )
     code = (
-        f"has code for compute capability {', '.join(map(str, capabilities))}"
+        say(
+            "has code for compute capability {capabilities}",
+            capabilities=", ".join(map(str, capabilities)),
+        )
         if capabilities
-        else f"is built for CUDA {build.backend.cuda}"
+        else say("is built for CUDA {cuda}", cuda=build.backend.cuda)
     )
     driver = _DRIVER_WORDS[grade] if machines else "no machine was named"
-    return f"torch {build.version} from {build.backend.label} {code}; {driver}"
+    return say(
+        "torch {version} from {backend} {code}; {driver}",
+        version=build.version,
+        backend=build.backend.label,
+        code=code,
+        driver=driver,
+    )
 
 
 def nearest_build(

@@ -13,6 +13,7 @@ from envguard.checks.remedies import install_command
 from envguard.facts.findings import Remedy, Status
 from envguard.facts.machine import OperatingSystem
 from envguard.facts.report import Recommendation, Report, make_report
+from envguard.facts.sentences import join_sentences, say
 from envguard.fit import DriverGrade
 from envguard.matrix.complete import complete_facts, possible_platforms
 from envguard.matrix.rows import minimum_for
@@ -105,13 +106,15 @@ def _recommendation(
     url = matrix.torch.index_url(build.backend, torch_index)
     why = candidate.why
     if facts.machine.host.platform is None:
-        why += f" (for {build.platform}: the platform is not stated)"
+        why = join_sentences(
+            why, say("(for {platform}: the platform is not stated)", platform=build.platform)
+        )
     if candidate.grade is DriverGrade.UNKNOWN:
         row = matrix.drivers.major_floor(build.backend.cuda.major) if build.backend.cuda else None
         is_windows = facts.machine.host.is_wsl or build.platform.system is OperatingSystem.WINDOWS
         system = OperatingSystem.WINDOWS if is_windows else OperatingSystem.LINUX
         floor = minimum_for(row, system) if row else None
-        why += f", it has to be at least {floor}" if floor else ""
+        why += say(", it has to be at least {floor}", floor=floor) if floor else ""
     pins = [f"torch=={build.label}", *_companion_pins(environment, build, matrix)]
     manager = environment.manager if environment else None
     return Recommendation(
@@ -151,10 +154,12 @@ def _with_remedy(finding: Finding, recommended: Recommendation | None, matrix: M
         return finding
     own = finding.remedy.text if finding.remedy is not None else ""
     if recommended is None:
-        text = "no torch build that the tables know serves this machine as it is"
-        text += f"; {own}" if own else ""
+        text = say("no torch build that the tables know serves this machine as it is")
+        text += say("; {alternative}", alternative=own) if own else ""
         return replace(finding, remedy=Remedy(text))
-    text = f"install torch {recommended.torch} from {recommended.backend}"
+    text = say(
+        "install torch {torch} from {backend}", torch=recommended.torch, backend=recommended.backend
+    )
     if own:
-        text = f"{text}; or: {own}"
+        text = say("{first}; or: {alternative}", first=text, alternative=own)
     return replace(finding, remedy=Remedy(text, recommended.command))

@@ -22,6 +22,7 @@ from envguard.binary.source import FileSource, UnreadableError
 from envguard.binary.torch_process import BASE_LIBRARIES, TorchProcess, import_torch
 from envguard.facts.binary import BinaryFacts, CompiledCache, CompiledFile
 from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.sentences import say
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Examination:
         """The process after ``import torch``; None where the loader's rules are not known."""
         machine = self.subject.machine
         if machine not in _LOADERS or os.name != "posix":
-            self._no_link_check(f"the loader of {machine} is not followed")
+            self._no_link_check(say("the loader of {machine} is not followed", machine=machine))
             return None
         process = Process(self.libraries, read_system(machine), self.subject.environ)
         executable = self.subject.executable

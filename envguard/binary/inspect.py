@@ -13,6 +13,7 @@ from envguard.binary.wheel import read_wheel
 from envguard.errors import InputError
 from envguard.facts.binary import CompiledFile
 from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.sentences import say
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def inspect_subjects(subjects: Sequence[str], *, offline: bool = False) -> Inspe
         for file in part.files
     )
     notes = (
-        f"{subject}: {note}"
+        say("{subject}: {note}", subject=subject, note=note)
         for subject, part in zip(subjects, parts, strict=True)
         for note in part.notes
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from envguard.binary.folders import find_compiled
 from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.sentences import say
 from envguard.files import read_beginning
 from envguard.values import dataclass
 
@@ -135,7 +136,7 @@ def _is_there(folder: Path, gaps: list[Gap]) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as err:
-        detail = f"{folder}: {err.strerror}"
+        detail = say("{folder}: {reason}", folder=folder, reason=err.strerror)
         gaps.append(Gap("compiled.caches", GapReason.FORBIDDEN, "machine code", detail))
         return False
     return True

@@ -13,6 +13,7 @@ from envguard.binary.wheel import MEGABYTE, compiled_members
 from envguard.errors import NetworkError
 from envguard.facts.binary import CompiledFile
 from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.sentences import say
 from envguard.redaction import clean_addresses
 from envguard.values import dataclass
 
@@ -84,18 +85,31 @@ def _describe(archive: zipfile.ZipFile, file: RangeFile) -> RemoteWheel:
     needs = [line.partition(";")[0].strip() for line in _fields(metadata, "Requires-Dist")]
     cuda = [need for need in needs if re.match(r"nvidia-|cuda-|triton|torch\b", need)]
     notes = (
-        f"{head or 'no name in its metadata'} ({tags or 'no tag'}), {_megabytes(file.size)}",
-        f"requires {', '.join(cuda)}" if cuda else "requires no NVIDIA package",
-        f"reading its {len(members)} compiled files would take {_megabytes(total)} of download; "
-        f"{_megabytes(file.fetched)} were fetched",
+        say(
+            "{package} ({tags}), {size}",
+            package=head or "no name in its metadata",
+            tags=tags or "no tag",
+            size=_megabytes(file.size),
+        ),
+        say("requires {libraries}", libraries=", ".join(cuda))
+        if cuda
+        else "requires no NVIDIA package",
+        say(
+            "reading its {file_count} compiled files would take {total} of download; "
+            "{fetched} were fetched",
+            file_count=len(members),
+            total=_megabytes(total),
+            fetched=_megabytes(file.fetched),
+        ),
     )
     return RemoteWheel(tuple(_unread(member) for member in members), notes)
 
 
 def _unread(member: zipfile.ZipInfo) -> CompiledFile:
-    detail = (
-        f"{_megabytes(member.compress_size)} of the wheel would have to be downloaded; "
-        f"unpacked it is {_megabytes(member.file_size)}"
+    detail = say(
+        "{size} of the wheel would have to be downloaded; unpacked it is {unpacked_size}",
+        size=_megabytes(member.compress_size),
+        unpacked_size=_megabytes(member.file_size),
     )
     return CompiledFile(member.filename, gaps=(Gap("file", GapReason.NOT_ASKED, PROBE, detail),))
 

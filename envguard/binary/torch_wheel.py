@@ -17,6 +17,7 @@ from envguard.facts.binary import CompiledFile
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Platform
 from envguard.facts.published import TorchWheel
+from envguard.facts.sentences import say
 from envguard.facts.versions import Backend, CudaVersion
 
 if TYPE_CHECKING:
@@ -48,7 +49,11 @@ def read_torch_wheel(files: WheelFiles, largest: int | None = None) -> TorchWhee
     members = {member.filename: member for member in files.members()}
     metadata = _header(_info_text(files, members, "METADATA"))
     text = files.text(members[_VERSION_FILE]) if _VERSION_FILE in members else ""
-    gaps = () if text else (Gap("backend", GapReason.ABSENT, PROBE, f"no {_VERSION_FILE}"),)
+    gaps = (
+        ()
+        if text
+        else (Gap("backend", GapReason.ABSENT, PROBE, say("no {file}", file=_VERSION_FILE)),)
+    )
     own = sorted(name for name in members if _is_own_library(name))
     return TorchWheel(
         file=files.name,
@@ -125,5 +130,7 @@ def _is_own_library(name: str) -> bool:
 def _library(files: WheelFiles, member: zipfile.ZipInfo, largest: int | None) -> CompiledFile:
     if largest is None or member.compress_size <= largest:
         return files.compiled(member)
-    detail = f"its {member.compress_size / MEGABYTE:.1f} MiB were left where they are"
+    detail = say(
+        "its {size:.1f} MiB were left where they are", size=member.compress_size / MEGABYTE
+    )
     return CompiledFile(member.filename, gaps=(Gap("file", GapReason.NOT_ASKED, PROBE, detail),))

@@ -18,6 +18,7 @@ from envguard.binary.folders import is_compiled, is_foreign
 from envguard.binary.source import FileSource, MemorySource, UnreadableError, unreadable
 from envguard.facts.binary import CompiledFile
 from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.sentences import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,9 +76,9 @@ def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> CompiledFi
         with archive.open(member) as stream, ExitStack() as stack:
             return read_compiled(_source(stream, member.file_size, stack), member.filename)
     except OSError as err:
-        return left_alone(member, f"cannot be unpacked: {err.strerror or err}")
+        return left_alone(member, say("cannot be unpacked: {reason}", reason=err.strerror or err))
     except BROKEN as err:
-        return left_alone(member, f"damaged: {err}")
+        return left_alone(member, say("damaged: {error}", error=err))
 
 
 def reason_to_leave(member: zipfile.ZipInfo) -> str:
@@ -88,7 +89,11 @@ def reason_to_leave(member: zipfile.ZipInfo) -> str:
         return "encrypted"
     if member.file_size > _FREE_EXPANSION + _MOST_EXPANSION * member.compress_size:
         times = member.file_size // max(member.compress_size, 1)
-        return f"expands {times}-fold to {member.file_size} bytes, as no compiled code does"
+        return say(
+            "expands {times}-fold to {size} bytes, as no compiled code does",
+            times=times,
+            size=member.file_size,
+        )
     return ""
 
 

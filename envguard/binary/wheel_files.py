@@ -15,6 +15,7 @@ from envguard.binary.remote import NoRangesError, RangeFile, not_a_wheel
 from envguard.binary.source import FileSource, UnreadableError, unreadable
 from envguard.binary.streaming import download, stream_member
 from envguard.binary.wheel import BROKEN, MEGABYTE, left_alone, read_member, reason_to_leave
+from envguard.facts.sentences import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,9 +133,11 @@ class _OnServer(_OnDisk):
             try:
                 stream_member(self._session, self._url, self._archive, member, file)
             except BROKEN as err:
-                return left_alone(member, f"damaged: {err}")
+                return left_alone(member, say("damaged: {error}", error=err))
             except OSError as err:
-                return left_alone(member, f"cannot be unpacked: {err.strerror or err}")
+                return left_alone(
+                    member, say("cannot be unpacked: {reason}", reason=err.strerror or err)
+                )
             with FileSource("", os.dup(file.fileno())) as source:
                 return read_compiled(source, member.filename)
 

@@ -12,6 +12,7 @@ from envguard.checks.remedies import install_remedy, pins_of
 from envguard.conditions import NOT_DISTRIBUTIONS, KnownValues, break_holds, subjects
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.sentences import say
 from envguard.matrix.packages import Scope
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _title(row: Break, versions: Mapping[str, Version]) -> str:
     found = ", ".join(
         f"{_spoken(name)} {versions[name]}" for name in dict.fromkeys(names) if name in versions
     )
-    return f"{found}: {row.title}" if found else row.title
+    return say("{packages}: {title}", packages=found, title=row.title) if found else row.title
 
 
 def _spoken(name: str) -> str:
@@ -154,11 +155,15 @@ def _spoken(name: str) -> str:
 def _detail(row: Break, versions: Mapping[str, Version]) -> str:
     said = row.text
     if row.feature:
-        said = f"Only where {row.feature} is used. {said}"
+        said = say("Only where {feature} is used. {said}", feature=row.feature, said=said)
     if row.beside and row.beside not in versions:
-        said = f"Only together with {row.beside}, which is not listed. {said}"
+        said = say(
+            "Only together with {package}, which is not listed. {said}",
+            package=row.beside,
+            said=said,
+        )
     if row.provenance.note:
-        said = f"{said} {row.provenance.note}"
+        said = say("{said} {note}", said=said, note=row.provenance.note)
     return said
 
 
@@ -180,9 +185,9 @@ def _remedy(row: Break, facts: Facts) -> Remedy | None:
     if not row.fix:
         return Remedy(row.workaround) if row.workaround else None
     pins = pins_of(row.fix)
-    parts = [f"install {', '.join(pins)}"]
+    parts = [say("install {pins}", pins=", ".join(pins))]
     if row.alternative:
-        parts.append(f"install {', '.join(pins_of(row.alternative))}")
+        parts.append(say("install {pins}", pins=", ".join(pins_of(row.alternative))))
     if row.workaround:
         parts.append(row.workaround)
     return install_remedy(facts.environment, pins, text="; or ".join(parts))

@@ -17,6 +17,7 @@ from envguard.checks.installed import is_pinned_only, judged_torch, packages_of
 from envguard.checks.remedies import install_remedy, pins_of
 from envguard.conditions import admits, contradicted
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.sentences import join_sentences, say
 from envguard.matrix.packages import AbiKind, Coverage, Scope
 
 if TYPE_CHECKING:
@@ -95,13 +96,24 @@ def _unmet(
     bounds = pins_of(unmet)
     found = ", ".join(f"{name} {versions[name]}" for name in sorted(unmet))
     like = package.like
-    said = f"The metadata of {like.version} say so" if like else "Its metadata say so"
+    said = (
+        say("The metadata of {version} say so", version=like.version)
+        if like
+        else "Its metadata say so"
+    )
     return Finding(
         code="PKG001",
         cause="requirement-not-met",
         status=Status.WARN,
-        title=f"{package.words} requires {', '.join(bounds)}, found {found}",
-        detail=f"{said}; pip reports the conflict. Whether it bites depends on what is used.",
+        title=say(
+            "{package} requires {bounds}, found {found}",
+            package=package.words,
+            bounds=", ".join(bounds),
+            found=found,
+        ),
+        detail=say(
+            "{said}; pip reports the conflict. Whether it bites depends on what is used.", said=said
+        ),
         package=package.name,
         evidence=(
             package.evidence,
@@ -130,7 +142,12 @@ def check_triton(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterato
         code="PKG002",
         cause="triton-for-other-torch",
         status=Status.WARN,
-        title=f"triton {triton.version} is not the one of {torch_words(torch)}, triton{bound}",
+        title=say(
+            "triton {version} is not the one of {torch}, triton{bound}",
+            version=triton.version,
+            torch=torch_words(torch),
+            bound=bound,
+        ),
         detail="torch works; torch.compile, and packages whose kernels are written in Triton, may "
         "fail.",
         package="triton",
@@ -167,14 +184,23 @@ def _too_old(
     is_fatal = row.scope is Scope.IMPORT
     pins = pins_of({name: bound})
     is_cuda = name == "torch_cuda"
-    what = f"torch for CUDA{bound}" if is_cuda else pins[0]
+    what = say("torch for CUDA{bound}", bound=bound) if is_cuda else pins[0]
     return Finding(
         code="PKG004",
         cause="torch-too-old-for-package" if name == "torch" else "feature-needs-newer-package",
         status=Status.FAIL if is_fatal and row.provenance.is_firm else Status.WARN,
-        title=f"{package.words} needs {what} for {row.feature.partition(':')[0]}",
-        detail=f"Found {'CUDA' if is_cuda else name} {version}. "
-        + (f"Without it: {row.feature.partition(': ')[2]}." if ": " in row.feature else ""),
+        title=say(
+            "{package} needs {wanted} for {feature}",
+            package=package.words,
+            wanted=what,
+            feature=row.feature.partition(":")[0],
+        ),
+        detail=say("Found {name} {version}. ", name="CUDA" if is_cuda else name, version=version)
+        + (
+            say("Without it: {consequence}.", consequence=row.feature.partition(": ")[2])
+            if ": " in row.feature
+            else ""
+        ),
         package=package.name,
         evidence=(
             package.evidence,
@@ -184,7 +210,9 @@ def _too_old(
                 "metadata",
             ),
         ),
-        remedy=Remedy(f"install {what}") if is_cuda else install_remedy(facts.environment, pins),
+        remedy=Remedy(say("install {wanted}", wanted=what))
+        if is_cuda
+        else install_remedy(facts.environment, pins),
         source=row.provenance.source,
         line=package.distribution.line,
     )
@@ -202,7 +230,7 @@ def check_python(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterato
             "PKG006",
             "prerelease-python",
             Status.WARN,
-            f"Python {version} is a pre-release",
+            say("Python {version} is a pre-release", version=version),
             "Wheels are built against the released interpreter; structures may still have changed, "
             "which shows as crashes at import.",
             evidence=(evidence,),
@@ -242,11 +270,23 @@ def _wrong_python(
         code="PKG003",
         cause="python-not-supported",
         status=Status.FAIL if pinned and provenance.is_firm else Status.WARN,
-        title=f"{package.words} is for Python {stated}, this is {version}",
+        title=say(
+            "{package} is for Python {pythons}, this is {version}",
+            package=package.words,
+            pythons=stated,
+            version=version,
+        ),
         detail="pip refuses to install it here." if pinned else "pip would not have installed it.",
         package=package.name,
         evidence=(package.evidence, evidence),
-        remedy=Remedy(f"use Python {stated}, or a release of {package.name} for Python {version}"),
+        remedy=Remedy(
+            say(
+                "use Python {pythons}, or a release of {package} for Python {version}",
+                pythons=stated,
+                package=package.name,
+                version=version,
+            )
+        ),
         source=provenance.source,
         line=package.distribution.line,
     )
@@ -277,14 +317,23 @@ def _too_old_gpu(
         code="PKG005",
         cause="package-gpu-too-old" if is_feature else "arch-missing-old-gpu",
         status=status,
-        title=f"{package.words} needs compute capability {row.capability} for {row.feature}",
-        detail=f"{gpu_words(old)}: it raises there."
-        + ("" if is_every else " Other GPUs of this machine are served."),
+        title=say(
+            "{package} needs compute capability {capability} for {feature}",
+            package=package.words,
+            capability=row.capability,
+            feature=row.feature,
+        ),
+        detail=join_sentences(
+            say("{gpu}: it raises there.", gpu=gpu_words(old)),
+            "" if is_every else "Other GPUs of this machine are served.",
+        ),
         gpus=tuple(gpu.index for gpu in old),
         package=package.name,
         evidence=(package.evidence, *(e for gpu in old[:4] for e in gpu_evidence(facts, gpu))),
         remedy=Remedy(
-            f"do without {row.feature}" if is_feature else f"do without {package.name} on this GPU"
+            say("do without {feature}", feature=row.feature)
+            if is_feature
+            else say("do without {package} on this GPU", package=package.name)
         ),
         source=row.provenance.source,
         line=package.distribution.line,
@@ -301,11 +350,15 @@ def check_foreign(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterat
                     "PKG008",
                     "foreign-distribution",
                     Status.WARN,
-                    f"{package.words} is not the package that its name suggests",
-                    f"It is {row.foreign}.",
+                    say(
+                        "{package} is not the package that its name suggests", package=package.words
+                    ),
+                    say("It is {foreign}.", foreign=row.foreign),
                     package=package.name,
                     evidence=(package.evidence, *(torch_evidence(torch) if torch else ())),
-                    remedy=Remedy(f"uninstall {package.name}, and install what was meant"),
+                    remedy=Remedy(
+                        say("uninstall {package}, and install what was meant", package=package.name)
+                    ),
                     source=row.provenance.source,
                     line=package.distribution.line,
                 )

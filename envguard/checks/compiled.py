@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from envguard.checks.context import CheckOptions, gpu_words, torch_evidence, torch_words
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.sentences import say
 from envguard.facts.versions import CodeKind
 from envguard.fit import CodeGrade, grade_code, grade_driver
 from envguard.matrix.complete import possible_platforms
@@ -90,15 +91,20 @@ def _runs(
 def _part_lacks_code(torch: TorchBuild, file: CompiledFile, gpus: tuple[Gpu, ...]) -> Finding:
     name = file.path.rpartition("/")[2]
     package = file.path.partition("/")[0]
-    serves = _SERVES.get(name, f"what {name} holds")
+    serves = _SERVES.get(name, say("what {name} holds", name=name))
     listed = " ".join(str(target) for target in _well_served(file))
     return Finding(
         code="BIN001",
         cause="library-lacks-code-for-gpu",
         status=Status.WARN,
-        title=f"{file.path} has no code for {gpu_words(gpus)}",
-        detail=f"{torch_words(torch)} itself does. What fails is {serves}: it stops with 'no "
-        f"kernel image is available' there. The file holds {listed}.",
+        title=say("{path} has no code for {gpu}", path=file.path, gpu=gpu_words(gpus)),
+        detail=say(
+            "{torch} itself does. What fails is {served}: it stops with 'no kernel image is "
+            "available' there. The file holds {listed}.",
+            torch=torch_words(torch),
+            served=serves,
+            listed=listed,
+        ),
         gpus=tuple(gpu.index for gpu in gpus),
         package=package,
         evidence=(*torch_evidence(torch), Evidence(f"{file.path}.targets", listed, "machine code")),
@@ -129,10 +135,17 @@ def check_code_against_matrix(
         code="BIN002",
         cause="matrix-contradicts-installed-code",
         status=Status.WARN,
-        title=f"the installed {torch_words(torch)} is not the build that the matrix describes",
-        detail=f"The files hold {more} more and {less} less than the matrix says. The files were "
-        "believed. A build from source or from another channel explains it; otherwise the matrix "
-        "is wrong and a report helps.",
+        title=say(
+            "the installed {torch} is not the build that the matrix describes",
+            torch=torch_words(torch),
+        ),
+        detail=say(
+            "The files hold {more} more and {less} less than the matrix says. The files were "
+            "believed. A build from source or from another channel explains it; otherwise "
+            "the matrix is wrong and a report helps.",
+            more=more,
+            less=less,
+        ),
         package="torch",
         evidence=(
             *torch_evidence(torch),
@@ -156,16 +169,18 @@ def check_stale_caches(facts: Facts, matrix: Matrix, options: CheckOptions) -> I
             if cache.targets and not _runs(cache.targets, gpu, torch, True)
         ]
         if lacking:
-            reasons.append(f"no code for {gpu_words(tuple(lacking))}")
+            reasons.append(say("no code for {gpu}", gpu=gpu_words(tuple(lacking))))
         if not reasons:
             continue
         yield Finding(
             code="BIN003",
             cause="stale-compiled-extension",
             status=Status.WARN,
-            title=f"a compiled extension in {cache.folder} is stale",
-            detail=f"It was built for another torch or GPU and will be loaded again: "
-            f"{'; '.join(reasons)}.",
+            title=say("a compiled extension in {folder} is stale", folder=cache.folder),
+            detail=say(
+                "It was built for another torch or GPU and will be loaded again: {reasons}.",
+                reasons="; ".join(reasons),
+            ),
             gpus=tuple(gpu.index for gpu in lacking),
             evidence=(Evidence("extension", cache.file, "machine code"),),
             remedy=Remedy("clear it; it is compiled anew", ("rm", "-r", cache.folder)),

@@ -17,6 +17,7 @@ from envguard.checks.context import (
 )
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.machine import OperatingSystem
+from envguard.facts.sentences import say
 from envguard.matrix.rows import Segment
 
 if TYPE_CHECKING:
@@ -65,12 +66,17 @@ def compat_libcuda(facts: Facts, matrix: Matrix) -> str | None:
     """
     machine = facts.machine
     if machine.driver.compat_libcuda is not None:
-        return f"{machine.driver.compat_libcuda} is loaded"
+        return say("{library} is loaded", library=machine.driver.compat_libcuda)
     branch = _own_branch(machine, matrix)
     api = machine.driver.cuda
     if branch is None or api is None or api <= branch.cuda or not branch.provenance.is_firm:
         return None
-    return f"CUDA {api} is offered, and driver R{branch.branch} itself offers {branch.cuda}"
+    return say(
+        "CUDA {api} is offered, and driver R{branch} itself offers {cuda}",
+        api=api,
+        branch=branch.branch,
+        cuda=branch.cuda,
+    )
 
 
 def _own_branch(machine: Machine, matrix: Matrix) -> DriverBranch | None:
@@ -130,8 +136,14 @@ def _on_wrong_gpu(
         code="CTR001",
         cause="compat-libcuda-in-image-on-geforce",
         status=Status.FAIL if refused else Status.WARN,
-        title=f"a forward-compatibility libcuda is used on {named}, which does not support it",
-        detail=f"{said}It is made for data-center GPUs: {outcome}.",
+        title=say(
+            "a forward-compatibility libcuda is used on {gpu}, which does not support it", gpu=named
+        ),
+        detail=say(
+            "{how_it_shows}It is made for data-center GPUs: {outcome}.",
+            how_it_shows=said,
+            outcome=outcome,
+        ),
         gpus=tuple(gpu.index for gpu in gpus),
         evidence=(
             *driver_evidence(facts),
@@ -159,10 +171,18 @@ def _over_wrong_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             code="CTR002",
             cause="forward-compat-base-branch",
             status=Status.FAIL,
-            title=f"the compatibility libcuda (CUDA {api}) is older than driver R{branch.branch}",
-            detail="It serves older kernel drivers only; cuInit fails with error 803 (system has "
-            f"unsupported display driver / cuda driver combination). R{branch.branch} serves "
-            f"CUDA {branch.cuda} by itself.",
+            title=say(
+                "the compatibility libcuda (CUDA {api}) is older than driver R{branch}",
+                api=api,
+                branch=branch.branch,
+            ),
+            detail=say(
+                "It serves older kernel drivers only; cuInit fails with error 803 (system "
+                "has unsupported display driver / cuda driver combination). R{branch} serves "
+                "CUDA {cuda} by itself.",
+                branch=branch.branch,
+                cuda=branch.cuda,
+            ),
             evidence=(*driver_evidence(facts), *_path_evidence(facts)),
             remedy=Remedy(_DROP_COMPAT),
             source=matrix.machines.source("forward-compat"),
@@ -176,10 +196,20 @@ def _over_wrong_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         code="CTR002",
         cause="forward-compat-base-branch",
         status=Status.WARN,
-        title=f"cuda-compat of CUDA {api} is not made for driver R{branch.branch}",
-        detail=f"NVIDIA names {listed} as the drivers that it works on.",
+        title=say(
+            "cuda-compat of CUDA {api} is not made for driver R{branch}",
+            api=api,
+            branch=branch.branch,
+        ),
+        detail=say("NVIDIA names {branches} as the drivers that it works on.", branches=listed),
         evidence=(*driver_evidence(facts), *_path_evidence(facts)),
-        remedy=Remedy(f"install a driver of {listed}, or one that serves CUDA {api} by itself"),
+        remedy=Remedy(
+            say(
+                "install a driver of {branches}, or one that serves CUDA {api} by itself",
+                branches=listed,
+                api=api,
+            )
+        ),
         source=row.provenance.source,
     )
 
@@ -195,9 +225,16 @@ def check_image_libraries(facts: Facts, matrix: Matrix, options: CheckOptions) -
         code="CTR003",
         cause="driver-libs-baked-in-image",
         status=Status.FAIL,
-        title=f"the image brings a libcuda of another release than the kernel module {version}",
-        detail=f"{path} is part of the image and not mounted from the host ({own}). The user-mode "
-        "driver and the kernel module must be of one release.",
+        title=say(
+            "the image brings a libcuda of another release than the kernel module {version}",
+            version=version,
+        ),
+        detail=say(
+            "{path} is part of the image and not mounted from the host ({own}). The "
+            "user-mode driver and the kernel module must be of one release.",
+            path=path,
+            own=own,
+        ),
         evidence=reading_evidence(found),
         remedy=Remedy(
             "build the image without driver packages (libnvidia-compute-*, nvidia-driver-*, "
@@ -221,8 +258,12 @@ def check_wsl_libcuda(facts: Facts, matrix: Matrix, options: CheckOptions) -> It
         cause="wsl-driver-shadow",
         status=Status.FAIL,
         title="a Linux driver's libcuda stands in front of the one of WSL",
-        detail=f"{path} is loaded; it looks for a kernel module that WSL does not have. The "
-        f"Windows driver provides {_WSL_FOLDER}lib/libcuda.so.1.",
+        detail=say(
+            "{path} is loaded; it looks for a kernel module that WSL does not have. The "
+            "Windows driver provides {folder}lib/libcuda.so.1.",
+            path=path,
+            folder=_WSL_FOLDER,
+        ),
         evidence=reading_evidence((*readings_of(facts, "driver.libcuda"), *versions)),
         remedy=Remedy(
             "remove the driver packages inside WSL (apt purge 'libnvidia-compute-*' "

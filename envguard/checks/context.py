@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence
 from envguard.facts.machine import ContainerKind
+from envguard.facts.sentences import join_sentences, say
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -127,17 +128,19 @@ def gpu_evidence(facts: Facts, gpu: Gpu) -> tuple[Evidence, ...]:
 
 def torch_words(torch: TorchBuild) -> str:
     """How a sentence names the build: ``torch 2.11.0+cu128`` or ``torch 2.15.0 (cu132)``."""
-    text = f"torch {torch.version or '(version not known)'}"
+    text = say("torch {version}", version=torch.version or "(version not known)")
     backend = torch.backend
     if backend is not None and (torch.version is None or torch.version.local is None):
-        text += f" ({backend.label})"
+        text = join_sentences(text, say("({backend})", backend=backend.label))
     return text
 
 
 def gpu_words(gpus: tuple[Gpu, ...]) -> str:
     """How a sentence names GPUs: ``GPU 0, 1 (Tesla V100, 7.0)``."""
     kinds = dict.fromkeys(f"{g.name or 'unnamed'}, {g.capability or '?'}" for g in gpus)
-    return f"GPU {index_words(gpus)} ({'; '.join(_some(list(kinds)))})"
+    return say(
+        "GPU {index} ({kinds})", index=index_words(gpus), kinds="; ".join(_some(list(kinds)))
+    )
 
 
 def index_words(gpus: Sequence[Gpu]) -> str:
@@ -158,4 +161,8 @@ def index_words(gpus: Sequence[Gpu]) -> str:
 
 def _some(words: list[str]) -> list[str]:
     """The first of many words, and how many more there are."""
-    return words if len(words) <= _MANY else [*words[:_MANY], f"{len(words) - _MANY} more"]
+    return (
+        words
+        if len(words) <= _MANY
+        else [*words[:_MANY], say("{more_count} more", more_count=len(words) - _MANY)]
+    )

@@ -12,6 +12,7 @@ from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import OperatingSystem
+from envguard.facts.sentences import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,25 +88,38 @@ def _major_mismatch(
     row: DeepspeedRelease | None,
 ) -> Finding:
     skipped = _is_skipping(facts, row)
-    detail = (
-        f"{package.words} builds its ops (FusedAdam, CPUAdam ...) with nvcc on first use, raises "
-        "CUDAMismatchException where the CUDA majors differ, and so does torch's own extension "
-        "builder. import deepspeed works; what is already compiled works too."
+    detail = say(
+        "{package} builds its ops (FusedAdam, CPUAdam ...) with nvcc on first use, raises "
+        "CUDAMismatchException where the CUDA majors differ, and so does torch's own "
+        "extension builder. import deepspeed works; what is already compiled works too.",
+        package=package.words,
     )
     if skipped:
-        detail = f"{_SKIP}=1 turns DeepSpeed's comparison off; torch's extension builder still "
-        detail += "refuses, and code that builds all the same may crash."
+        detail = say(
+            "{variable}=1 turns DeepSpeed's comparison off; torch's extension builder still "
+            "refuses, and code that builds all the same may crash.",
+            variable=_SKIP,
+        )
     return Finding(
         code="DSP001",
         cause="toolkit-major-mismatch",
         status=Status.WARN if skipped else Status.FAIL,
-        title=f"the CUDA toolkit is {nvcc}, {torch_words(torch)} was built with CUDA {cuda}",
+        title=say(
+            "the CUDA toolkit is {nvcc}, {torch} was built with CUDA {cuda}",
+            nvcc=nvcc,
+            torch=torch_words(torch),
+            cuda=cuda,
+        ),
         detail=detail,
         package="deepspeed",
         evidence=(package.evidence, toolkit_evidence(facts, nvcc), *torch_evidence(torch)),
         remedy=Remedy(
-            f"install a CUDA {cuda} toolkit and point CUDA_HOME to it, or a torch build for CUDA "
-            f"{nvcc}"
+            say(
+                "install a CUDA {cuda} toolkit and point CUDA_HOME to it, or a torch build "
+                "for CUDA {nvcc}",
+                cuda=cuda,
+                nvcc=nvcc,
+            )
         ),
         source=row.provenance.source if row else None,
         line=package.distribution.line,
@@ -125,9 +139,15 @@ def _fits(
         code="DSP000" if same else "DSP002",
         cause="toolkit-fits" if same else "toolkit-minor-mismatch-ok",
         status=Status.OK,
-        title=f"the CUDA toolkit {nvcc} builds ops for {torch_words(torch)}"
+        title=say(
+            "the CUDA toolkit {nvcc} builds ops for {torch}", nvcc=nvcc, torch=torch_words(torch)
+        )
         if same
-        else f"the CUDA toolkit is {nvcc} and torch's CUDA {cuda}: DeepSpeed lets these differ",
+        else say(
+            "the CUDA toolkit is {nvcc} and torch's CUDA {cuda}: DeepSpeed lets these differ",
+            nvcc=nvcc,
+            cuda=cuda,
+        ),
         detail="" if same else "It warns and builds; minors of one CUDA major are compatible.",
         package="deepspeed",
         evidence=(package.evidence, toolkit_evidence(facts, nvcc), *torch_evidence(torch)),
@@ -147,24 +167,44 @@ def _minor_mismatch(
 ) -> Finding:
     skipped = _is_skipping(facts, row)
     mixed = ", ".join(str(v) for v in sorted(row.mixes.get(nvcc.major, ())))
-    table = f"its table holds {mixed}" if mixed else f"it has no table for CUDA {nvcc.major}"
-    escape = f", or set {_SKIP}=1" if row.has_skip_variable else ""
-    said = "" if is_firm else f" (as {row.version} does; this release is not recorded)"
-    detail = (
-        f"{package.words} compares the minors too{said}: {table}. Building an op raises "
-        "CUDAMismatchException; import deepspeed works."
+    table = (
+        say("its table holds {pairs}", pairs=mixed)
+        if mixed
+        else say("it has no table for CUDA {major}", major=nvcc.major)
+    )
+    escape = say(", or set {variable}=1", variable=_SKIP) if row.has_skip_variable else ""
+    said = (
+        ""
+        if is_firm
+        else say(" (as {version} does; this release is not recorded)", version=row.version)
+    )
+    detail = say(
+        "{package} compares the minors too{confirmation}: {table}. Building an op raises "
+        "CUDAMismatchException; import deepspeed works.",
+        package=package.words,
+        confirmation=said,
+        table=table,
     )
     if skipped:
-        detail = f"{_SKIP}=1 turns the comparison off; minors of one CUDA major are compatible."
+        detail = say(
+            "{variable}=1 turns the comparison off; minors of one CUDA major are compatible.",
+            variable=_SKIP,
+        )
     return Finding(
         code="DSP008",
         cause="toolkit-minor-mismatch",
         status=Status.OK if skipped else Status.WARN,
-        title=f"the CUDA toolkit is {nvcc} and torch's CUDA {cuda}: DeepSpeed refuses to build ops",
+        title=say(
+            "the CUDA toolkit is {nvcc} and torch's CUDA {cuda}: DeepSpeed refuses to build ops",
+            nvcc=nvcc,
+            cuda=cuda,
+        ),
         detail=detail,
         package="deepspeed",
         evidence=(package.evidence, toolkit_evidence(facts, nvcc), *torch_evidence(torch)),
-        remedy=Remedy(f"install a CUDA {cuda} toolkit{escape}"),
+        remedy=Remedy(
+            say("install a CUDA {cuda} toolkit{alternative}", cuda=cuda, alternative=escape)
+        ),
         source=row.provenance.source,
         line=package.distribution.line,
     )
@@ -183,7 +223,15 @@ def _missing(
     # collect_env asks for nvcc on PATH only; our own probe looks where torch and DeepSpeed do.
     is_known = gap.probe == "toolkit"
     is_fatal = breaks_import and is_known and bool(facts.machine.selected_gpus)
-    doubt = "" if is_known else f" ({gap.probe}: {gap.detail or 'no answer'}; it may lie elsewhere)"
+    doubt = (
+        ""
+        if is_known
+        else say(
+            " ({probe}: {detail}; it may lie elsewhere)",
+            probe=gap.probe,
+            detail=gap.detail or "no answer",
+        )
+    )
     happens = (
         "With a GPU visible import deepspeed raises MissingCUDAException: CUDA_HOME does not exist."
         if breaks_import
@@ -193,8 +241,12 @@ def _missing(
         code="DSP003",
         cause="toolkit-missing",
         status=Status.FAIL if is_fatal else Status.WARN,
-        title=f"no CUDA toolkit for {package.words} to build its ops with",
-        detail=f"torch's wheel brings runtime libraries and no nvcc{doubt}. {happens}",
+        title=say("no CUDA toolkit for {package} to build its ops with", package=package.words),
+        detail=say(
+            "torch's wheel brings runtime libraries and no nvcc{doubt}. {consequence}",
+            doubt=doubt,
+            consequence=happens,
+        ),
         package="deepspeed",
         evidence=(
             package.evidence,
@@ -202,8 +254,12 @@ def _missing(
             *torch_evidence(torch),
         ),
         remedy=Remedy(
-            f"install the CUDA {cuda} toolkit and set CUDA_HOME"
-            + (f"; or {', '.join(pins_of(row.fix))}" if row and breaks_import else "")
+            say("install the CUDA {cuda} toolkit and set CUDA_HOME", cuda=cuda)
+            + (
+                say("; or {pins}", pins=", ".join(pins_of(row.fix)))
+                if row and breaks_import
+                else ""
+            )
         ),
         source=row.provenance.source if row else None,
         line=package.distribution.line,
@@ -223,12 +279,15 @@ def check_windows_build(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
         return
     torch = facts.environment.torch if facts.environment else None
     is_stated = torch is not None and torch.is_to_install
-    cuda = f"CUDA {torch.cuda} " if torch and torch.cuda else "CUDA "
+    cuda = say("CUDA {cuda} ", cuda=torch.cuda) if torch and torch.cuda else "CUDA "
     yield Finding(
         code="DSP007",
         cause="build-isolation",
         status=Status.FAIL if is_stated else Status.WARN,
-        title=f"{package.words} has no Windows wheel, and its build does not find torch",
+        title=say(
+            "{package} has no Windows wheel, and its build does not find torch",
+            package=package.words,
+        ),
         detail="On Windows its setup compiles the ops while installing. An installer builds it "
         "apart from the environment: 'Unable to import torch, please visit ...'. With "
         "--no-build-isolation it needs the CUDA toolkit and Visual Studio's compiler.",
@@ -239,8 +298,11 @@ def check_windows_build(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
             *(torch_evidence(torch) if torch else ()),
         ),
         remedy=Remedy(
-            f"install torch, the {cuda}toolkit and Visual Studio's C++ build tools first, then "
-            "DeepSpeed without build isolation; or use WSL",
+            say(
+                "install torch, the {cuda}toolkit and Visual Studio's C++ build tools first, "
+                "then DeepSpeed without build isolation; or use WSL",
+                cuda=cuda,
+            ),
             (
                 "python",
                 "-m",
@@ -279,8 +341,12 @@ def _host_compiler(
         code="DSP004",
         cause="host-compiler-not-accepted",
         status=Status.WARN,
-        title=f"nvcc {nvcc} does not accept GCC {gcc}",
-        detail=f"It takes GCC {row.gcc_min} to {row.gcc_max}. Ops that are built on first use fail "
+        title=say("nvcc {nvcc} does not accept GCC {gcc}", nvcc=nvcc, gcc=gcc),
+        detail=say(
+            "It takes GCC {oldest} to {newest}. Ops that are built on first use fail ",
+            oldest=row.gcc_min,
+            newest=row.gcc_max,
+        )
         + ("with 'unsupported GNU version'" if newer else "in the compiler")
         + "; import deepspeed works.",
         package="deepspeed",
@@ -289,7 +355,7 @@ def _host_compiler(
             Evidence("toolkit.gcc", str(gcc), "gcc"),
             toolkit_evidence(facts, nvcc),
         ),
-        remedy=Remedy(f"install GCC {row.gcc_max} and set CC and CXX to it"),
+        remedy=Remedy(say("install GCC {newest} and set CC and CXX to it", newest=row.gcc_max)),
         source=row.provenance.source,
     )
 
@@ -304,8 +370,12 @@ def _standard(
                 code="DSP006",
                 cause="compiler-too-old-for-torch",
                 status=Status.WARN,
-                title=f"GCC {gcc} has no C++{row.cxx_min}, which the headers of "
-                f"{torch_words(torch)} demand",
+                title=say(
+                    "GCC {gcc} has no C++{standard}, which the headers of {torch} demand",
+                    gcc=gcc,
+                    standard=row.cxx_min,
+                    torch=torch_words(torch),
+                ),
                 detail="Ops that are built on first use fail in torch's headers; import deepspeed "
                 "works.",
                 package="deepspeed",
@@ -314,7 +384,11 @@ def _standard(
                     Evidence("toolkit.gcc", str(gcc), "gcc"),
                     *torch_evidence(torch),
                 ),
-                remedy=Remedy(f"install GCC {row.gcc_min} or newer and set CC and CXX to it"),
+                remedy=Remedy(
+                    say(
+                        "install GCC {oldest} or newer and set CC and CXX to it", oldest=row.gcc_min
+                    )
+                ),
                 source=row.provenance.source,
             )
 

@@ -22,6 +22,7 @@ from envguard.checks.presence import has_driver
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import KernelModule, OperatingSystem
+from envguard.facts.sentences import say
 from envguard.fit import DriverFit, DriverGrade, driver_system, grade_driver
 from envguard.matrix.rows import Segment
 
@@ -56,12 +57,24 @@ def check_driver_supports_gpus(
                 code="DRV004",
                 cause="driver-branch-dropped-gpu",
                 status=Status.FAIL if row.provenance.is_firm else Status.UNKNOWN,
-                title=f"driver R{version.branch} no longer supports {row.name} GPUs",
-                detail=f"{gpu_words(gpus)}: R{row.last_branch} is the last driver branch that "
-                f"lists {row.name}; {version} ignores the device.",
+                title=say(
+                    "driver R{branch} no longer supports {generation} GPUs",
+                    branch=version.branch,
+                    generation=row.name,
+                ),
+                detail=say(
+                    "{gpu}: R{last_branch} is the last driver branch that lists "
+                    "{generation}; {version} ignores the device.",
+                    gpu=gpu_words(gpus),
+                    last_branch=row.last_branch,
+                    generation=row.name,
+                    version=version,
+                ),
                 gpus=tuple(gpu.index for gpu in gpus),
                 evidence=evidence,
-                remedy=Remedy(f"install a driver of branch R{row.last_branch}"),
+                remedy=Remedy(
+                    say("install a driver of branch R{last_branch}", last_branch=row.last_branch)
+                ),
                 source=row.provenance.source,
             )
         first = row.first_driver_linux
@@ -70,11 +83,20 @@ def check_driver_supports_gpus(
                 code="DRV005",
                 cause="driver-too-old-for-gpu",
                 status=Status.FAIL if row.provenance.is_firm else Status.WARN,
-                title=f"driver {version} is older than {row.name}",
-                detail=f"{gpu_words(gpus)}: {first} is the first driver that knows {row.name}.",
+                title=say(
+                    "driver {version} is older than {generation}",
+                    version=version,
+                    generation=row.name,
+                ),
+                detail=say(
+                    "{gpu}: {first_driver} is the first driver that knows {generation}.",
+                    gpu=gpu_words(gpus),
+                    first_driver=first,
+                    generation=row.name,
+                ),
                 gpus=tuple(gpu.index for gpu in gpus),
                 evidence=evidence,
-                remedy=Remedy(f"install driver {first} or newer"),
+                remedy=Remedy(say("install driver {first_driver} or newer", first_driver=first)),
                 source=row.provenance.source,
             )
 
@@ -110,7 +132,7 @@ def check_driver_serves_cuda(
                 "DRV000",
                 "driver-serves-cuda",
                 Status.OK,
-                f"the driver serves CUDA {cuda}",
+                say("the driver serves CUDA {cuda}", cuda=cuda),
                 evidence=evidence,
                 source=fit.source,
             )
@@ -134,12 +156,21 @@ def _has_started(facts: Facts) -> bool:
 
 def _started(facts: Facts, torch: TorchBuild, cuda: CudaVersion, fit: DriverFit) -> Finding:
     is_older = fit.grade is DriverGrade.NO
-    title = "torch.cuda.is_available() was True: the driver serves it"
-    detail = f"What its version is, and so whether all of CUDA {cuda} works on it, is not stated."
+    title = say("torch.cuda.is_available() was True: the driver serves it")
+    detail = say(
+        "What its version is, and so whether all of CUDA {cuda} works on it, is not stated.",
+        cuda=cuda,
+    )
     if is_older:
-        title = f"torch starts CUDA {cuda} although {_driver_text(facts)} is too old for it"
-        detail = "torch.cuda.is_available() was True, so another libcuda than the driver's own is "
-        detail += "loaded: a cuda-compat package, as images bring it along, does that."
+        title = say(
+            "torch starts CUDA {cuda} although {driver} is too old for it",
+            cuda=cuda,
+            driver=_driver_text(facts),
+        )
+        detail = say(
+            "torch.cuda.is_available() was True, so another libcuda than the driver's own is "
+            "loaded: a cuda-compat package, as images bring it along, does that."
+        )
     return Finding(
         code="DRV007" if is_older else "DRV000",
         cause="forward-compat-libcuda" if is_older else "driver-serves-cuda",
@@ -169,7 +200,7 @@ def _forward_compat(
         code="DRV007",
         cause="forward-compat-libcuda",
         status=Status.OK if starts == 0 or is_known else Status.WARN,
-        title=f"CUDA {cuda} is served through a compatibility libcuda",
+        title=say("CUDA {cuda} is served through a compatibility libcuda", cuda=cuda),
         detail="A cuda-compat package supplies a newer user-mode driver than the kernel module's. "
         "This is supported on data-center GPUs only.",
         package="torch",
@@ -188,9 +219,9 @@ def _api_of(machine: Machine, matrix: Matrix) -> CudaVersion | None:
 def _driver_text(facts: Facts) -> str:
     driver = facts.machine.driver
     if driver.version is not None:
-        api = f" (CUDA {driver.cuda})" if driver.cuda else ""
-        return f"driver {driver.version}{api}"
-    return f"a driver for CUDA {driver.cuda}"
+        api = say(" (CUDA {cuda})", cuda=driver.cuda) if driver.cuda else ""
+        return say("driver {version}{api}", version=driver.version, api=api)
+    return say("a driver for CUDA {cuda}", cuda=driver.cuda)
 
 
 def _same_major(
@@ -201,16 +232,25 @@ def _same_major(
         code="DRV006",
         cause="minor-compat-feature-gap",
         status=Status.FAIL if options.exact_driver else Status.WARN,
-        title=f"CUDA {cuda} runs on {_driver_text(facts)} through minor-version compatibility",
-        detail=f"{torch_words(torch)} works on this driver, except what needs the newer one: "
-        "code that is only there as PTX cannot be compiled, and features new in "
-        f"CUDA {cuda} are missing. From driver {exact} everything works.",
+        title=say(
+            "CUDA {cuda} runs on {driver} through minor-version compatibility",
+            cuda=cuda,
+            driver=_driver_text(facts),
+        ),
+        detail=say(
+            "{torch} works on this driver, except what needs the newer one: code that is "
+            "only there as PTX cannot be compiled, and features new in CUDA {cuda} are "
+            "missing. From driver {needed} everything works.",
+            torch=torch_words(torch),
+            cuda=cuda,
+            needed=exact,
+        ),
         package="torch",
         evidence=(*torch_evidence(torch), *driver_evidence(facts)),
         remedy=Remedy(
-            f"install driver {exact} or newer"
+            say("install driver {needed} or newer", needed=exact)
             if options.exact_driver
-            else f"nothing, or install driver {exact} or newer"
+            else say("nothing, or install driver {needed} or newer", needed=exact)
         ),
         source=fit.source,
     )
@@ -220,18 +260,23 @@ def _too_old(
     facts: Facts, torch: TorchBuild, cuda: CudaVersion, fit: DriverFit, api: CudaVersion | None
 ) -> Finding:
     needed = fit.floor or fit.exact
-    bound = f"driver {needed} or newer" if needed else "a newer driver"
+    bound = say("driver {needed} or newer", needed=needed) if needed else "a newer driver"
     same_major = api is not None and api.major == cuda.major
     return Finding(
         code="DRV002" if same_major else "DRV001",
         cause="driver-too-old-for-cuda" if same_major else "driver-too-old-for-cuda-major",
         status=Status.FAIL,
-        title=f"{_driver_text(facts)} cannot serve CUDA {cuda}",
-        detail=f"{torch_words(torch)} carries CUDA {cuda}, which needs {bound}. "
-        "torch.cuda.is_available() is False here, or the first CUDA call crashes.",
+        title=say("{driver} cannot serve CUDA {cuda}", driver=_driver_text(facts), cuda=cuda),
+        detail=say(
+            "{torch} carries CUDA {cuda}, which needs {needed}. torch.cuda.is_available() is "
+            "False here, or the first CUDA call crashes.",
+            torch=torch_words(torch),
+            cuda=cuda,
+            needed=bound,
+        ),
         package="torch",
         evidence=(*torch_evidence(torch), *driver_evidence(facts)),
-        remedy=Remedy(f"install {bound}"),
+        remedy=Remedy(say("install {needed}", needed=bound)),
         source=fit.source,
     )
 
@@ -240,20 +285,31 @@ def _unknown_driver(
     facts: Facts, torch: TorchBuild, cuda: CudaVersion, fit: DriverFit
 ) -> Iterator[Finding]:
     needed = fit.floor or fit.exact
-    bound = f"driver {needed} or newer" if needed else "a driver that the matrix does not state"
+    bound = (
+        say("driver {needed} or newer", needed=needed)
+        if needed
+        else "a driver that the matrix does not state"
+    )
     gap = facts.gap("machine.driver.version")
     if gap is not None and gap.reason is GapReason.MISMATCH:
         return  # NVM001 speaks of it
     said = f": {gap.detail}" if gap is not None and gap.detail else ""
-    title = f"the driver's version is not known{said}"
+    title = say("the driver's version is not known{reason}", reason=said)
     if facts.machine.driver.version is not None or facts.machine.driver.cuda is not None:
-        title = f"cannot tell whether {_driver_text(facts)} serves CUDA {cuda}"
+        title = say(
+            "cannot tell whether {driver} serves CUDA {cuda}", driver=_driver_text(facts), cuda=cuda
+        )
     yield Finding(
         code="DRV008",
         cause="driver-not-known",
         status=Status.UNKNOWN,
         title=title,
-        detail=f"{torch_words(torch)} carries CUDA {cuda} and needs {bound}.",
+        detail=say(
+            "{torch} carries CUDA {cuda} and needs {needed}.",
+            torch=torch_words(torch),
+            cuda=cuda,
+            needed=bound,
+        ),
         package="torch",
         evidence=torch_evidence(torch),
         remedy=Remedy("state the driver with --driver; nvidia-smi prints it")
@@ -289,16 +345,29 @@ def _wrong_flavour(facts: Facts, row: ModuleLimit, gpus: tuple[Gpu, ...]) -> Fin
         code="DRV009",
         cause="kernel-module-flavour",
         status=Status.FAIL if row.provenance.is_firm else Status.WARN,
-        title=f"the {row.flavour.value} kernel module does not drive {gpu_words(gpus)}",
-        detail="The module refuses the GPU when it is loaded; nvidia-smi then says 'No devices "
-        f"were found'. These GPUs need the {other} module of the same driver.",
+        title=say(
+            "the {flavour} kernel module does not drive {gpu}",
+            flavour=row.flavour.value,
+            gpu=gpu_words(gpus),
+        ),
+        detail=say(
+            "The module refuses the GPU when it is loaded; nvidia-smi then says 'No devices "
+            "were found'. These GPUs need the {other_flavour} module of the same driver.",
+            other_flavour=other,
+        ),
         gpus=tuple(gpu.index for gpu in gpus),
         evidence=(
             *driver_evidence(facts),
             *(reading_evidence(readings_of(facts, "driver.kernel_module")) or _stated(row)),
             *(e for gpu in gpus[:4] for e in gpu_evidence(facts, gpu)),
         ),
-        remedy=Remedy(f"install the driver with its {other} kernel module (package {package})"),
+        remedy=Remedy(
+            say(
+                "install the driver with its {other_flavour} kernel module (package {package})",
+                other_flavour=other,
+                package=package,
+            )
+        ),
         source=row.provenance.source,
     )
 
@@ -322,9 +391,12 @@ def check_fabric(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterato
         cause="fabric-manager-missing",
         status=Status.WARN if error == 0 else Status.FAIL,
         title=_fabric_title(facts, waiting, is_missing=is_missing),
-        detail="On an NVSwitch system CUDA fails with error 802 (system not yet initialized) until "
-        f"nvidia-fabricmanager runs, of exactly the driver's release{version}; nvidia-smi works "
-        "all the same.",
+        detail=say(
+            "On an NVSwitch system CUDA fails with error 802 (system not yet initialized) "
+            "until nvidia-fabricmanager runs, of exactly the driver's release{version}; "
+            "nvidia-smi works all the same.",
+            version=version,
+        ),
         gpus=tuple(gpu.index for gpu in waiting),
         evidence=(
             *driver_evidence(facts),
@@ -332,7 +404,7 @@ def check_fabric(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterato
             *_switch_evidence(facts),
         ),
         remedy=Remedy(
-            f"install nvidia-fabricmanager{version} and start it",
+            say("install nvidia-fabricmanager{version} and start it", version=version),
             ("systemctl", "enable", "--now", "nvidia-fabricmanager"),
         ),
         source=matrix.machines.source("fabric-manager"),
@@ -362,9 +434,9 @@ def _switch_evidence(facts: Facts) -> tuple[Evidence, ...]:
 def _fabric_title(facts: Facts, waiting: tuple[Gpu, ...], *, is_missing: bool) -> str:
     if is_missing:
         count = facts.machine.driver.nvswitches
-        return f"this machine has {count} NVSwitches, and no fabric manager runs"
+        return say("this machine has {count} NVSwitches, and no fabric manager runs", count=count)
     if waiting:
-        return f"{gpu_words(waiting)} has not joined its NVSwitch fabric"
+        return say("{gpu} has not joined its NVSwitch fabric", gpu=gpu_words(waiting))
     return "CUDA says that the system is not ready (802): the NVSwitch fabric is not set up"
 
 
@@ -388,7 +460,7 @@ def _unlicensed(facts: Facts, matrix: Matrix, gpus: tuple[Gpu, ...]) -> Finding:
         code="DRV011",
         cause="vgpu-licence",
         status=Status.FAIL,
-        title=f"{gpu_words(gpus)} is a vGPU without a licence",
+        title=say("{gpu} is a vGPU without a licence", gpu=gpu_words(gpus)),
         detail="An unlicensed vGPU is slowed down after some minutes and refuses CUDA contexts: "
         "'all CUDA-capable devices are busy or unavailable'.",
         gpus=tuple(gpu.index for gpu in gpus),
@@ -405,10 +477,13 @@ def _virtual(facts: Facts, matrix: Matrix, gpus: tuple[Gpu, ...]) -> Finding:
         code="DRV012",
         cause="vgpu-feature-gap",
         status=Status.WARN,
-        title=f"{gpu_words(gpus)} is a vGPU, which lacks some features of CUDA",
-        detail="GPU-to-GPU transfers over PCIe do not exist and those over NVLink only for whole "
-        "GPUs; unified memory, profilers and debuggers work only where the host enables them."
-        f"{licence}",
+        title=say("{gpu} is a vGPU, which lacks some features of CUDA", gpu=gpu_words(gpus)),
+        detail=say(
+            "GPU-to-GPU transfers over PCIe do not exist and those over NVLink only for "
+            "whole GPUs; unified memory, profilers and debuggers work only where the host "
+            "enables them.{licence}",
+            licence=licence,
+        ),
         gpus=tuple(gpu.index for gpu in gpus),
         evidence=tuple(e for gpu in gpus[:4] for e in gpu_evidence(facts, gpu)),
         remedy=Remedy(
@@ -443,9 +518,15 @@ def _ended(facts: Facts, row: BranchSupport) -> Finding:
         code="DRV013",
         cause="driver-branch-end-of-life",
         status=Status.WARN,
-        title=f"driver branch R{row.branch} ({row.kind}) is supported no longer",
-        detail=f"Its support ended in {row.end_of_life}: no more security fixes. It runs as "
-        "before.",
+        title=say(
+            "driver branch R{branch} ({kind}) is supported no longer",
+            branch=row.branch,
+            kind=row.kind,
+        ),
+        detail=say(
+            "Its support ended in {date}: no more security fixes. It runs as before.",
+            date=row.end_of_life,
+        ),
         evidence=driver_evidence(facts),
         remedy=Remedy("move to a branch that is supported, at the next maintenance"),
         source=row.provenance.source,

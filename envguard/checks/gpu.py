@@ -20,6 +20,7 @@ from envguard.checks.context import (
 from envguard.checks.context import torch_words as words
 from envguard.facts.environment import Accelerator, TorchBuild
 from envguard.facts.findings import Evidence, Finding, Remedy, Source, Status
+from envguard.facts.sentences import join_sentences, say
 from envguard.facts.versions import CodeTarget, CudaVersion
 from envguard.fit import CodeFit, CodeGrade, grade_code, grade_driver
 from envguard.matrix.complete import possible_platforms
@@ -120,12 +121,17 @@ def check_code_for_gpus(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
     for grade, pairs in fits.items():
         found = _finding_of(facts, codes, grade, pairs, some_run=some_run)
         if all(_is_too_old(gpu, oldest) for gpu, _ in pairs):
-            found = _certain(found, f"CUDA {cuda} makes code from {oldest} on.")
+            found = _certain(
+                found, say("CUDA {cuda} makes code from {oldest} on.", cuda=cuda, oldest=oldest)
+            )
         elif grade is CodeGrade.NONE and not is_read:
             firsts = [_first_cuda(gpu, matrix) for gpu, _ in pairs]
             first = min((version for version in firsts if version is not None), default=None)
             if first is not None and None not in firsts and cuda < first:
-                found = _certain(found, f"CUDA {first} is the first that makes code for it.")
+                found = _certain(
+                    found,
+                    say("CUDA {first_cuda} is the first that makes code for it.", first_cuda=first),
+                )
         yield found
 
 
@@ -151,7 +157,11 @@ def _first_cuda(gpu: Gpu, matrix: Matrix) -> CudaVersion | None:
 
 
 def _certain(found: Finding, reason: str) -> Finding:
-    return replace(found, status=Status.FAIL, detail=f"{found.detail} {reason}")
+    return replace(
+        found,
+        status=Status.FAIL,
+        detail=say("{detail} {reason}", detail=found.detail, reason=reason),
+    )
 
 
 def _agreed_fit(codes: tuple[_Code, ...], gpu: Gpu, can_jit: bool | None) -> CodeFit:
@@ -201,14 +211,19 @@ def _running(
     beyond = capability is not None and all(
         target.capability < capability for target in code.targets or ()
     )
-    title = f"{words(code.torch)} has code for {gpu_words(gpus)}"
+    title = say("{torch} has code for {gpu}", torch=words(code.torch), gpu=gpu_words(gpus))
     if not code.is_firm:
-        title += ", as far as can be inferred"
-    detail = f"{fit.target} runs on compute capability {capability}."
+        title = say("{title}, as far as can be inferred", title=title)
+    detail = say(
+        "{target} runs on compute capability {capability}.",
+        target=fit.target,
+        capability=capability,
+    )
     if beyond:
-        detail += (
-            " torch may warn that the GPU is newer than it supports; the warning compares "
-            "numbers only and can be ignored."
+        detail = join_sentences(
+            detail,
+            "torch may warn that the GPU is newer than it supports; the warning compares "
+            "numbers only and can be ignored.",
         )
     number, cause = ("GPU000", "code-for-gpu")
     if not code.is_firm:
@@ -235,9 +250,17 @@ def _jit(
         code="GPU005",
         cause="arch-by-ptx-only",
         status=Status.WARN,
-        title=f"{words(code.torch)} runs on {gpu_words(gpus)} only after compiling its PTX",
-        detail=f"The driver compiles {fit.target} at the first use of each kernel: the first run "
-        "takes minutes, and code that ships no PTX (cuBLAS, cuDNN parts) may still be missing.",
+        title=say(
+            "{torch} runs on {gpu} only after compiling its PTX",
+            torch=words(code.torch),
+            gpu=gpu_words(gpus),
+        ),
+        detail=say(
+            "The driver compiles {target} at the first use of each kernel: the first run "
+            "takes minutes, and code that ships no PTX (cuBLAS, cuDNN parts) may still be "
+            "missing.",
+            target=fit.target,
+        ),
         gpus=_indices(gpus),
         package="torch",
         evidence=evidence,
@@ -255,21 +278,26 @@ def _missing(
 ) -> Finding:
     number, cause = _missing_cause(code, gpus[0], some_run=some_run)
     listed = " ".join(str(target) for target in code.targets or ())
-    detail = f"Compute capability {gpus[0].capability} needs other code"
-    detail += f" than the build holds ({listed})." if listed else "."
+    detail = say("Compute capability {capability} needs other code", capability=gpus[0].capability)
+    detail += say(" than the build holds ({targets}).", targets=listed) if listed else "."
     if grade is CodeGrade.JIT_BLOCKED:
-        detail = (
-            f"Of {listed} only the PTX would serve compute capability {gpus[0].capability}, and "
-            f"this driver is older than CUDA {code.cuda}: it cannot compile it."
+        detail = say(
+            "Of {targets} only the PTX would serve compute capability {capability}, and this "
+            "driver is older than CUDA {cuda}: it cannot compile it.",
+            targets=listed,
+            capability=gpus[0].capability,
+            cuda=code.cuda,
         )
     if some_run:
-        detail += " Other GPUs of this machine are served."
+        detail = join_sentences(detail, "Other GPUs of this machine are served.")
     return Finding(
         code=number,
         cause=cause,
         status=Status.FAIL if code.is_firm else Status.UNKNOWN,
-        title=f"{words(code.torch)} has no code for {gpu_words(gpus)}",
-        detail=f"{detail} The first kernel fails with 'no kernel image is available'.",
+        title=say("{torch} has no code for {gpu}", torch=words(code.torch), gpu=gpu_words(gpus)),
+        detail=say(
+            "{detail} The first kernel fails with 'no kernel image is available'.", detail=detail
+        ),
         gpus=_indices(gpus),
         package="torch",
         evidence=evidence,
@@ -292,8 +320,11 @@ def _missing_cause(code: _Code, gpu: Gpu, *, some_run: bool) -> tuple[str, str]:
 
 def _hide_remedy(gpus: tuple[Gpu, ...]) -> Remedy:
     return Remedy(
-        f"hide GPU {index_words(gpus)} with CUDA_VISIBLE_DEVICES (set "
-        "CUDA_DEVICE_ORDER=PCI_BUS_ID so that the numbers are these)"
+        say(
+            "hide GPU {index} with CUDA_VISIBLE_DEVICES (set CUDA_DEVICE_ORDER=PCI_BUS_ID so "
+            "that the numbers are these)",
+            index=index_words(gpus),
+        )
     )
 
 
@@ -306,7 +337,11 @@ def _unknown(
         code="GPU007",
         cause="arch-not-known",
         status=Status.UNKNOWN,
-        title=f"cannot tell whether {words(code.torch)} has code for {gpu_words(gpus)}",
+        title=say(
+            "cannot tell whether {torch} has code for {gpu}",
+            torch=words(code.torch),
+            gpu=gpu_words(gpus),
+        ),
         detail=detail,
         gpus=_indices(gpus),
         package="torch",
@@ -320,20 +355,31 @@ def _why_unknown(codes: tuple[_Code, ...], gpus: tuple[Gpu, ...]) -> tuple[str, 
     """What keeps it from being told, and what would help."""
     on_machine = "run `envguard check` on the machine itself, where the installed code is read"
     if any(gpu.capability is None for gpu in gpus):
-        detail = "The compute capability of the GPU is not known."
-        return detail, f"state --compute-capability, or {on_machine}"
+        detail = say("The compute capability of the GPU is not known.")
+        return detail, say("state --compute-capability, or {what_helps}", what_helps=on_machine)
     if all(code.targets is None for code in codes):
-        return f"The matrix holds no row about what {words(codes[0].torch)} contains.", on_machine
+        return say(
+            "The matrix holds no row about what {torch} contains.", torch=words(codes[0].torch)
+        ), on_machine
     if len({code.targets for code in codes}) > 1:
-        listed = "; ".join(
-            f"on {code.platform} {' '.join(str(target) for target in code.targets or ())}"
-            for code in codes
+        listed = join_sentences(
+            *(
+                say(
+                    "on {platform} {targets}",
+                    platform=code.platform,
+                    targets=" ".join(str(target) for target in code.targets or ()),
+                )
+                for code in codes
+            ),
+            by="; ",
         )
-        detail = (
-            f"The build holds other code on each platform, and which it is is not stated: {listed}."
+        detail = say(
+            "The build holds other code on each platform, and which it is is not stated: "
+            "{targets}.",
+            targets=listed,
         )
-        return detail, f"state --platform, or {on_machine}"
-    detail = "No machine code serves it, and whether the build holds PTX is not recorded."
+        return detail, say("state --platform, or {what_helps}", what_helps=on_machine)
+    detail = say("No machine code serves it, and whether the build holds PTX is not recorded.")
     return detail, on_machine
 
 
@@ -355,16 +401,27 @@ def check_visible_devices(facts: Facts, matrix: Matrix, options: CheckOptions) -
         code="GPU012",
         cause="cuda-visible-devices-invalid",
         status=Status.WARN,
-        title=f"{VARIABLE} names a GPU that does not exist: {entries[wrong or 0]}",
-        detail=f"This machine has {len(gpus)} GPUs. CUDA reads the list up to the first entry that "
-        f"names none, so {lost} is ignored.",
+        title=say(
+            "{variable} names a GPU that does not exist: {entry}",
+            variable=VARIABLE,
+            entry=entries[wrong or 0],
+        ),
+        detail=say(
+            "This machine has {gpu_count} GPUs. CUDA reads the list up to the first entry "
+            "that names none, so {ignored} is ignored.",
+            gpu_count=len(gpus),
+            ignored=lost,
+        ),
         evidence=(
             Evidence(f"variables.{VARIABLE}", listed, "environment"),
             Evidence("gpu.count", str(len(gpus)), origin_of(facts, "gpu.count")),
         ),
         remedy=Remedy(
-            f"correct {VARIABLE}; with CUDA_DEVICE_ORDER=PCI_BUS_ID its numbers are "
-            "those of nvidia-smi"
+            say(
+                "correct {variable}; with CUDA_DEVICE_ORDER=PCI_BUS_ID its numbers are those "
+                "of nvidia-smi",
+                variable=VARIABLE,
+            )
         ),
     )
 
@@ -409,7 +466,7 @@ def check_mig_instances(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
         code="GPU009",
         cause="no-gpu-visible" if is_all else "mig-without-instances",
         status=Status.FAIL if is_all and options.require_gpu else Status.WARN,
-        title=f"{gpu_words(empty)} is in MIG mode and has no instance",
+        title=say("{gpu} is in MIG mode and has no instance", gpu=gpu_words(empty)),
         detail="CUDA does not list such a GPU: torch.cuda.is_available() is False where there is "
         "no other.",
         gpus=tuple(gpu.index for gpu in empty),
@@ -439,8 +496,18 @@ def check_uuid_lists(facts: Facts, matrix: Matrix, options: CheckOptions) -> Ite
             code="GPU010",
             cause="mig-uuid-parsing",
             status=Status.WARN,
-            title=f"{row.package} {version} cannot read UUIDs in {VARIABLE}",
-            detail=f"With {VARIABLE}={listed} {row.effect}.",
+            title=say(
+                "{package} {version} cannot read UUIDs in {variable}",
+                package=row.package,
+                version=version,
+                variable=VARIABLE,
+            ),
+            detail=say(
+                "With {variable}={value} {effect}.",
+                variable=VARIABLE,
+                value=listed,
+                effect=row.effect,
+            ),
             package=row.package,
             evidence=(
                 Evidence(f"variables.{VARIABLE}", listed, "environment"),

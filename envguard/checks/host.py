@@ -11,6 +11,7 @@ from envguard.checks.context import CheckOptions, cuda_build, is_in_container, o
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.machine import ContainerKind
+from envguard.facts.sentences import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,11 @@ def check_shared_memory(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
         code="HST001",
         cause="shm-too-small",
         status=Status.WARN,
-        title=f"shared memory (/dev/shm) holds {size_words(size)}{default}",
+        title=say(
+            "shared memory (/dev/shm) holds {size}{whose_default}",
+            size=size_words(size),
+            whose_default=default,
+        ),
         detail="DataLoader workers hand over batches through it, and NCCL connects the ranks of a "
         "node through it. When it is full, processes die with a bus error (-7), 'unable to write "
         "to file </torch_...>' or 'No space left on device'.",
@@ -85,7 +90,12 @@ def check_locked_memory(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
         code="HST002",
         cause="memlock-too-small",
         status=Status.WARN,
-        title=f"only {size_words(limit)} of memory may be locked, and {name}={value} hints at RDMA",
+        title=say(
+            "only {limit} of memory may be locked, and {variable}={value} hints at RDMA",
+            limit=size_words(limit),
+            variable=name,
+            value=value,
+        ),
         detail="Registering memory with an InfiniBand or RoCE adapter locks it. NCCL then fails "
         "with 'ibv_create_cq failed' or 'Cannot allocate memory', or falls back to sockets.",
         evidence=(
@@ -130,15 +140,22 @@ def check_container_memory(
         return
     if not _trains(facts):
         return
-    of_ram = f" of the machine's {size_words(ram)}" if ram else ""
+    of_ram = say(" of the machine's {memory}", memory=size_words(ram)) if ram else ""
     yield Finding(
         code="HST003",
         cause="container-memory-limit",
         status=Status.WARN,
-        title=f"processes here may use {size_words(limit)}{of_ram}, less than one GPU holds",
-        detail=f"The control group ends a process at {size_words(limit)} with SIGKILL (-9, 137); a "
-        f"GPU holds {size_words(largest)}. Loading or saving a checkpoint passes through host "
-        "memory.",
+        title=say(
+            "processes here may use {limit}{of_memory}, less than one GPU holds",
+            limit=size_words(limit),
+            of_memory=of_ram,
+        ),
+        detail=say(
+            "The control group ends a process at {limit} with SIGKILL (-9, 137); a GPU holds "
+            "{gpu_memory}. Loading or saving a checkpoint passes through host memory.",
+            limit=size_words(limit),
+            gpu_memory=size_words(largest),
+        ),
         evidence=(
             Evidence("limits.cgroup_bytes", str(limit), "cgroup"),
             Evidence("gpu.memory_bytes", str(largest), origin_of(facts, "gpu.count")),
@@ -177,9 +194,16 @@ def check_library_path(facts: Facts, matrix: Matrix, options: CheckOptions) -> I
         code="HST004",
         cause="ld-library-path-shadow",
         status=Status.FAIL if _breaks_import(older) else Status.WARN,
-        title=f"LD_LIBRARY_PATH puts older libraries before those of the wheels: {older[0][0]}",
-        detail=f"{_words(older)} The loader takes the first of them, and newer libraries then miss "
-        "symbols: 'undefined symbol: __nvJitLink...', CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH.",
+        title=say(
+            "LD_LIBRARY_PATH puts older libraries before those of the wheels: {library}",
+            library=older[0][0],
+        ),
+        detail=say(
+            "{libraries} The loader takes the first of them, and newer libraries then miss "
+            "symbols: 'undefined symbol: __nvJitLink...', "
+            "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH.",
+            libraries=_words(older),
+        ),
         package="torch",
         evidence=(
             Evidence(
@@ -241,9 +265,17 @@ def _breaks_import(older: list[tuple[str, str, str]]) -> bool:
 
 
 def _words(older: list[tuple[str, str, str]]) -> str:
-    shown = [f"{path} is {found}, the wheel's is {wheel}" for path, found, wheel in older[:3]]
-    more = f" (and {len(older) - 3} more)" if len(older) > len(shown) else ""
-    return f"{'; '.join(shown)}{more}."
+    shown = [
+        say(
+            "{path} is {version}, the wheel's is {wheel_version}",
+            path=path,
+            version=found,
+            wheel_version=wheel,
+        )
+        for path, found, wheel in older[:3]
+    ]
+    more = say(" (and {count} more)", count=len(older) - 3) if len(older) > len(shown) else ""
+    return say("{libraries}{more}.", libraries="; ".join(shown), more=more)
 
 
 def check_preload(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
@@ -261,7 +293,7 @@ def check_preload(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterat
         code="HST005",
         cause="nccl-shadowed" if nccl else "ld-library-path-shadow",
         status=Status.WARN,
-        title=f"LD_PRELOAD loads {listed} before everything else",
+        title=say("LD_PRELOAD loads {listed} before everything else", listed=listed),
         detail="It takes the place of the library that torch was built and tested with; a "
         "different release of it can crash or hang.",
         package="torch",

@@ -10,6 +10,7 @@ from envguard.checks.remedies import install_command, uninstall_command
 from envguard.facts.environment import BuildOrigin, Manager
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
+from envguard.facts.sentences import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +95,9 @@ def _copy_words(distribution: Distribution, torch: TorchBuild) -> str:
         case False:
             return earlier
         case None:
-            return f"{earlier}, or files of two installations are mixed in one folder"
+            return say(
+                "{reason}, or files of two installations are mixed in one folder", reason=earlier
+            )
 
 
 def _public(version: Version | None) -> str | None:
@@ -104,14 +107,24 @@ def _public(version: Version | None) -> str | None:
 def _shadowed(environment: Environment, torch: TorchBuild, listed: list[Distribution]) -> Finding:
     said = listed[0]
     is_overwritten = _public(said.version) == _public(torch.version) or _is_same_place(said, torch)
-    where = f" from {torch.location}" if torch.location else ""
+    where = say(" from {folder}", folder=torch.location) if torch.location else ""
     return Finding(
         code="INS002" if is_overwritten else "INS001",
         cause="wrong-install-active" if is_overwritten else "shadowed-install",
         status=Status.FAIL,
-        title=f"imports take torch {torch.version}{where}, the metadata say {said.version}",
-        detail=f"{_copy_words(said, torch)}. Packages that were installed to fit torch "
-        f"{said.version} meet {torch.version}: undefined symbols, missing operators.",
+        title=say(
+            "imports take torch {version}{where}, the metadata say {stated_version}",
+            version=torch.version,
+            where=where,
+            stated_version=said.version,
+        ),
+        detail=say(
+            "{copy}. Packages that were installed to fit torch {stated_version} meet "
+            "{version}: undefined symbols, missing operators.",
+            copy=_copy_words(said, torch),
+            stated_version=said.version,
+            version=torch.version,
+        ),
         package="torch",
         evidence=_copies(torch, listed),
         remedy=_one_torch(environment, said),
@@ -130,10 +143,12 @@ def _copies(torch: TorchBuild, listed: list[Distribution]) -> tuple[Evidence, ..
 def _one_torch(environment: Environment, wanted: Distribution) -> Remedy:
     """Uninstalling takes away one copy at a time, so it is said twice."""
     manager = environment.manager
-    text = (
-        "keep one torch only: uninstall it until none is left (look at python -c 'import torch; "
-        f"print(torch.__file__)'), then install torch {wanted.version} and its companions from one "
-        "index; unset PYTHONPATH, and set PYTHONNOUSERSITE=1 to leave the user site out"
+    text = say(
+        "keep one torch only: uninstall it until none is left (look at python -c 'import "
+        "torch; print(torch.__file__)'), then install torch {version} and its companions "
+        "from one index; unset PYTHONPATH, and set PYTHONNOUSERSITE=1 to leave the user site "
+        "out",
+        version=wanted.version,
     )
     return Remedy(text, uninstall_command(manager, ("torch",)))
 
@@ -148,9 +163,19 @@ def _second_copy(
         code="INS003",
         cause="duplicate-distributions",
         status=Status.WARN,
-        title=f"a second torch is installed: {other.version} beside {torch.version}",
-        detail=f"Imports take {torch.version}; the metadata of {owner}{place} say {other.version}. "
-        "The next install or update may bring that one back.",
+        title=say(
+            "a second torch is installed: {other_version} beside {version}",
+            other_version=other.version,
+            version=torch.version,
+        ),
+        detail=say(
+            "Imports take {version}; the metadata of {owner}{place} say {other_version}. The "
+            "next install or update may bring that one back.",
+            version=torch.version,
+            owner=owner,
+            place=place,
+            other_version=other.version,
+        ),
         package="torch",
         evidence=_copies(torch, strangers),
         remedy=_one_torch(environment, next(iter(strangers))),
@@ -173,7 +198,7 @@ def check_torch_is_whole(facts: Facts, matrix: Matrix, options: CheckOptions) ->
         cause="shadowed-install" if gaps[0].reason is GapReason.UNREADABLE else "broken-install",
         status=Status.FAIL,
         title="`import torch` does not find the torch that was installed",
-        detail=f"{gaps[0].detail}.",
+        detail=say("{detail}.", detail=gaps[0].detail),
         package="torch",
         evidence=gap_evidence(gaps),
         remedy=Remedy(
@@ -205,7 +230,7 @@ def check_duplicates(facts: Facts, matrix: Matrix, options: CheckOptions) -> Ite
         code="INS003",
         cause="duplicate-distributions",
         status=Status.WARN,
-        title=f"several releases of one package are installed: {words}",
+        title=say("several releases of one package are installed: {packages}", packages=words),
         detail="Imports take the one that stands first on sys.path; tools that read metadata may "
         "take the other.",
         package=next(iter(twice)) if len(twice) == 1 else None,
@@ -238,14 +263,19 @@ def check_active_environment(
         code="INS005",
         cause="wrong-interpreter-inspected",
         status=Status.WARN,
-        title=f"the active environment is {active}, and another one was inspected",
-        detail=f"envguard looked at {interpreter.prefix}, the environment that it runs in.",
+        title=say(
+            "the active environment is {active}, and another one was inspected", active=active
+        ),
+        detail=say(
+            "envguard looked at {folder}, the environment that it runs in.",
+            folder=interpreter.prefix,
+        ),
         evidence=(
             Evidence(f"variables.{variable}", active, "environment"),
             Evidence("interpreter.prefix", interpreter.prefix or "", "interpreter"),
         ),
         remedy=Remedy(
-            f"inspect the active one, or install {DISTRIBUTION} into it",
+            say("inspect the active one, or install {package} into it", package=DISTRIBUTION),
             ("envguard", "check", "--python", active),
         ),
     )
@@ -264,7 +294,11 @@ def check_nvml_module(facts: Facts, matrix: Matrix, options: CheckOptions) -> It
         code="INS006",
         cause="duplicate-nvml-module",
         status=Status.WARN,
-        title=f"pynvml {wrapper.version} and nvidia-ml-py {bindings.version} both bring `pynvml`",
+        title=say(
+            "pynvml {wrapper_version} and nvidia-ml-py {bindings_version} both bring `pynvml`",
+            wrapper_version=wrapper.version,
+            bindings_version=bindings.version,
+        ),
         detail="Which of the two is imported depends on the order of installation; the old one "
         "does not know newer drivers.",
         package="pynvml",

@@ -9,6 +9,7 @@ from envguard.checks.context import torch_evidence, torch_words
 from envguard.facts.binary import FoundBy, LinkFault, LinkProblem, Loading
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.sentences import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,7 @@ def find_link_faults(facts: Facts, compiled: BinaryFacts) -> Iterator[Finding]:
             code="LNK001",
             cause=cause,
             status=_status_of(problem),
-            title=f"{package} will not load: {_short(problem)}",
+            title=say("{package} will not load: {reason}", package=package, reason=_short(problem)),
             detail=_detail(problem),
             package=package,
             evidence=_evidence(problem, torch),
@@ -95,11 +96,15 @@ def _package_of(module: str) -> str:
 def _short(problem: LinkProblem) -> str:
     match problem.fault:
         case LinkFault.MISSING_LIBRARY:
-            return f"{problem.name} is not there"
+            return say("{library} is not there", library=problem.name)
         case LinkFault.UNUSABLE_LIBRARY:
-            return f"{problem.name} cannot be used"
+            return say("{library} cannot be used", library=problem.name)
         case LinkFault.MISSING_VERSION:
-            return f"{problem.name} is not in {(problem.provider or '').rpartition('/')[2]}"
+            return say(
+                "{library} is not in {provider}",
+                library=problem.name,
+                provider=(problem.provider or "").rpartition("/")[2],
+            )
         case LinkFault.MISSING_SYMBOL:
             return (
                 "it was built for another libtorch" if problem.is_torch else "a symbol is missing"
@@ -113,9 +118,15 @@ def _detail(problem: LinkProblem) -> str:
         Loading.LAZY: "The first use of what needs it raises ImportError",
         Loading.UNKNOWN: "Loading the module raises ImportError",
     }[problem.loading]
-    others = f" {problem.others} more are missing." if problem.others else ""
-    place = f" ({problem.loaded_from} loads it.)" if problem.loaded_from else ""
-    return f"{when}: {problem.message}.{others}{place}"
+    others = say(" {count} more are missing.", count=problem.others) if problem.others else ""
+    place = say(" ({loader} loads it.)", loader=problem.loaded_from) if problem.loaded_from else ""
+    return say(
+        "{when}: {message}.{more}{where}",
+        when=when,
+        message=problem.message,
+        more=others,
+        where=place,
+    )
 
 
 def _evidence(problem: LinkProblem, torch: TorchBuild | None) -> tuple[Evidence, ...]:
@@ -138,11 +149,20 @@ def _remedy(cause: str, package: str, torch: TorchBuild | None) -> Remedy:
         case "ld-library-path-shadow":
             return Remedy("unset LD_LIBRARY_PATH for this program")
         case "glibc-too-old":
-            return Remedy(f"take a build of {package} for this system's glibc, or a newer image")
+            return Remedy(
+                say(
+                    "take a build of {package} for this system's glibc, or a newer image",
+                    package=package,
+                )
+            )
         case "library-missing" | "symbol-missing":
-            return Remedy(f"reinstall {package} together with what it needs")
+            return Remedy(say("reinstall {package} together with what it needs", package=package))
         case _:
-            return Remedy(f"install the {package} that was built for {build}")
+            return Remedy(
+                say(
+                    "install the {package} that was built for {torch}", package=package, torch=build
+                )
+            )
 
 
 def find_shadowed_libraries(compiled: BinaryFacts) -> Iterator[Finding]:
@@ -157,11 +177,17 @@ def _shadow_finding(shadow: Shadowing) -> Finding:
         code="LNK002",
         cause="nccl-shadowed" if "nccl" in shadow.name else "ld-library-path-shadow",
         status=Status.WARN,
-        title=f"LD_LIBRARY_PATH puts {shadow.winner} before the one that was installed",
-        detail=f"{shadow.name} would otherwise come from {shadow.others[0]}. A library of another "
-        "release can miss symbols or crash."
+        title=say(
+            "LD_LIBRARY_PATH puts {winner} before the one that was installed", winner=shadow.winner
+        ),
+        detail=say(
+            "{library} would otherwise come from {other}. A library of another release "
+            "can miss symbols or crash.",
+            library=shadow.name,
+            other=shadow.others[0],
+        )
         if shadow.others
-        else f"{shadow.name} comes from outside the environment.",
+        else say("{library} comes from outside the environment.", library=shadow.name),
         evidence=(Evidence("LD_LIBRARY_PATH", shadow.winner, "machine code"),),
         remedy=Remedy("unset LD_LIBRARY_PATH for this program"),
     )
@@ -178,7 +204,11 @@ def check_modules_link(facts: Facts, matrix: Matrix, options: CheckOptions) -> I
             code="LNK000",
             cause="modules-link",
             status=Status.OK,
-            title=f"{compiled.checked} extension module{plural} would find what they need",
+            title=say(
+                "{count} extension module{plural} would find what they need",
+                count=compiled.checked,
+                plural=plural,
+            ),
         )
 
     yield from find_link_faults(facts, compiled)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from envguard.checks.context import CheckOptions, driver_evidence
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.sentences import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,10 +40,14 @@ def _wrong_platform(facts: Facts, record: LockRecord) -> Iterator[Finding]:
         code="LCK001",
         cause="lock-for-other-platform",
         status=Status.FAIL,
-        title=f"the lock is for {record.platform}, this is {here}",
+        title=say(
+            "the lock is for {platform}, this is {here}", platform=record.platform, here=here
+        ),
         detail="Its wheels are of that platform; an installer refuses them or takes others.",
         evidence=(Evidence("lock.platform", str(record.platform), "lockfile"),),
-        remedy=Remedy(f"lock again for this platform: `envguard lock ... --platform {here}`"),
+        remedy=Remedy(
+            say("lock again for this platform: `envguard lock ... --platform {here}`", here=here)
+        ),
     )
 
 
@@ -59,10 +64,18 @@ def _wrong_python(facts: Facts, record: LockRecord) -> Iterator[Finding]:
         code="LCK002",
         cause="lock-for-other-python",
         status=Status.FAIL,
-        title=f"the lock is for Python {label}, the interpreter is {version}",
+        title=say(
+            "the lock is for Python {python}, the interpreter is {version}",
+            python=label,
+            version=version,
+        ),
         detail="Its wheels carry that Python's tag.",
         evidence=(Evidence("lock.python", label, "lockfile"),),
-        remedy=Remedy(f"install it with Python {label}, or lock again with --python-version"),
+        remedy=Remedy(
+            say(
+                "install it with Python {python}, or lock again with --python-version", python=label
+            )
+        ),
     )
 
 
@@ -82,8 +95,11 @@ def _membership(facts: Facts, record: LockRecord) -> Finding:
         cause="host-not-in-lock",
         status=Status.WARN,
         title="the lock was not made for a machine like this one",
-        detail=f"It was made for {_words(record)}. Whether its torch build runs here all the same "
-        "is what the other findings say.",
+        detail=say(
+            "It was made for {machines}. Whether its torch build runs here all the same is "
+            "what the other findings say.",
+            machines=_words(record),
+        ),
         evidence=evidence,
         remedy=Remedy("lock again with this machine added (--machine FILE, repeatable)"),
     )

@@ -20,6 +20,7 @@ from envguard.checks.context import (
 from envguard.facts.findings import Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import ContainerKind, OperatingSystem
+from envguard.facts.sentences import join_sentences, say
 from envguard.facts.versions import DriverVersion
 from envguard.fit import grade_driver
 
@@ -63,9 +64,15 @@ def check_libraries_match_kernel(
         code="NVM001",
         cause="nvml-kernel-userspace-mismatch",
         status=Status.FAIL,
-        title=f"the driver's libraries and its kernel module{named} are of different releases",
-        detail=f"{_mismatch_words(told, others)} Programs that start now cannot use the GPU; those "
-        "that run already go on.",
+        title=say(
+            "the driver's libraries and its kernel module{versions} are of different releases",
+            versions=named,
+        ),
+        detail=say(
+            "{what_differs} Programs that start now cannot use the GPU; those that run "
+            "already go on.",
+            what_differs=_mismatch_words(told, others),
+        ),
         evidence=_mismatch_evidence(facts, told),
         remedy=_mismatch_remedy(facts.machine.host),
     )
@@ -103,9 +110,9 @@ def _plain_version(text: str) -> DriverVersion | None:
 
 def _mismatch_words(told: list[Gap], others: tuple[DriverVersion, ...]) -> str:
     if others:
-        return f"The libraries are of {', '.join(map(str, others))}."
+        return say("The libraries are of {versions}.", versions=", ".join(map(str, others)))
     if told:
-        return f"{told[0].probe} says: {told[0].detail}."
+        return say("{probe} says: {detail}.", probe=told[0].probe, detail=told[0].detail)
     return "cuInit says that the display driver and the CUDA driver do not match (803)."
 
 
@@ -138,12 +145,15 @@ def check_sources_agree(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
     for name in names:
         readings = readings_of(facts, name)
         if len({reading.value for reading in readings}) > 1:
-            words = ", ".join(f"{r.probe} says {r.value}" for r in readings)
+            words = join_sentences(
+                *(say("{probe} says {value}", probe=r.probe, value=r.value) for r in readings),
+                by=", ",
+            )
             yield Finding(
                 code="NVM002",
                 cause="sources-disagree",
                 status=Status.WARN,
-                title=f"sources disagree about {name}: {words}",
+                title=say("sources disagree about {fact}: {answers}", fact=name, answers=words),
                 detail="The answer rests on the source that reads it at first hand. A text of "
                 "another time or another machine disagrees as well.",
                 evidence=reading_evidence(readings),
@@ -165,7 +175,11 @@ def _missing_gpus(facts: Facts) -> Iterator[Finding]:
         code="NVM002",
         cause="sources-disagree",
         status=Status.WARN,
-        title=f"{present} NVIDIA GPUs are in this machine, the driver lists {len(machine.gpus)}",
+        title=say(
+            "{present} NVIDIA GPUs are in this machine, the driver lists {listed}",
+            present=present,
+            listed=len(machine.gpus),
+        ),
         detail="A GPU that fell off the bus, that the driver does not support, or that is given "
         "to a virtual machine is missing from the list.",
         evidence=reading_evidence(readings_of(facts, "gpu.count")),
@@ -215,9 +229,13 @@ def _lost_access(facts: Facts, matrix: Matrix, gaps: list[Gap]) -> Finding:
         cause="nvml-cgroup-reload",
         status=Status.FAIL,
         title="this container has lost its access to the GPUs",
-        detail=f"{gaps[0].probe} says: {gaps[0].detail}. It happens when systemd reloads its units "
-        "(systemctl daemon-reload) and writes the device rules of the container anew, without the "
-        "GPUs that were added behind its back.",
+        detail=say(
+            "{probe} says: {detail}. It happens when systemd reloads its units (systemctl "
+            "daemon-reload) and writes the device rules of the container anew, without the "
+            "GPUs that were added behind its back.",
+            probe=gaps[0].probe,
+            detail=gaps[0].detail,
+        ),
         evidence=(*driver_evidence(facts), *gap_evidence(gaps)),
         remedy=Remedy(
             "start the container again; to prevent it, pass the device nodes (--device "
@@ -233,9 +251,12 @@ def _crash(gaps: list[Gap]) -> Finding:
         code="NVM004",
         cause="libcuda-crash",
         status=Status.FAIL,
-        title=f"asking the driver crashed ({probes})",
-        detail=f"{gaps[0].detail}. A process that loads the same library dies the same way; torch "
-        "loads it at the first CUDA call.",
+        title=say("asking the driver crashed ({probes})", probes=probes),
+        detail=say(
+            "{detail}. A process that loads the same library dies the same way; torch loads "
+            "it at the first CUDA call.",
+            detail=gaps[0].detail,
+        ),
         evidence=gap_evidence(gaps),
         remedy=Remedy(
             "install the driver anew, and take other copies of libcuda.so.1 and libnvidia-ml.so.1 "
@@ -250,9 +271,12 @@ def _silence(gaps: list[Gap]) -> Finding:
         code="NVM005",
         cause="driver-not-answering",
         status=Status.UNKNOWN,
-        title=f"the driver does not answer ({probes})",
-        detail=f"{gaps[0].detail}. A GPU in an error state, or a driver without persistence mode "
-        "on a large machine, can take that long.",
+        title=say("the driver does not answer ({probes})", probes=probes),
+        detail=say(
+            "{detail}. A GPU in an error state, or a driver without persistence mode on a "
+            "large machine, can take that long.",
+            detail=gaps[0].detail,
+        ),
         evidence=gap_evidence(gaps),
         remedy=Remedy("look for Xid lines in the kernel log; start nvidia-persistenced"),
     )
@@ -286,12 +310,14 @@ def check_cuda_initialises(
     error = cuda_error(facts)
     if error is not None and error not in _TOLD_ELSEWHERE and facts.machine.selected_gpus:
         readings = readings_of(facts, "driver.cuda_init")
-        yield _not_started(f"cuInit returns {readings[0].value}", reading_evidence(readings))
+        yield _not_started(
+            say("cuInit returns {error}", error=readings[0].value), reading_evidence(readings)
+        )
     word = word_of(facts, "torch.cuda.is_available")
     if word == "False" and _should_start(facts, matrix):
         gpus = gpu_words(facts.machine.selected_gpus)
         yield _not_started(
-            f"torch.cuda.is_available() was False beside {gpus}",
+            say("torch.cuda.is_available() was False beside {gpus}", gpus=gpus),
             reading_evidence(readings_of(facts, "torch.cuda.is_available")),
         )
 

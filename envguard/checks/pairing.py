@@ -15,6 +15,7 @@ from envguard.checks.remedies import companion_pin, install_remedy, uninstall_co
 from envguard.conditions import admits
 from envguard.facts.environment import Accelerator, TorchBuild
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.sentences import join_sentences, say
 from envguard.facts.versions import CudaVersion
 from envguard.matrix.packages import AbiKind, Mismatch
 from envguard.matrix.rows import Provenance
@@ -134,12 +135,20 @@ def _finding(misfit: _Misfit, remedy: Remedy) -> Finding:
     is_vision = package.name == "torchvision"
     happens = _OPERATOR if is_vision else _HAPPENS[misfit.mismatch]
     if misfit.status is Status.WARN and misfit.mismatch is not Mismatch.DEGRADED:
-        happens = f"{happens} It may work all the same: the two are close, or the rule is inferred."
+        happens = say(
+            "{consequence} It may work all the same: the two are close, or the rule is inferred.",
+            consequence=happens,
+        )
     return Finding(
         code="ABI001" if is_vision else "ABI002",
         cause="vision-torch-mismatch" if is_vision else "abi-torch-version",
         status=misfit.status,
-        title=f"{package.words} was built for torch{misfit.bound}, not for {torch_words(torch)}",
+        title=say(
+            "{package} was built for torch{bound}, not for {torch}",
+            package=package.words,
+            bound=misfit.bound,
+            torch=torch_words(torch),
+        ),
         detail=happens,
         package=package.name,
         evidence=(package.evidence, *torch_evidence(torch)),
@@ -154,8 +163,13 @@ def _remedy(misfit: _Misfit, facts: Facts, matrix: Matrix, options: CheckOptions
     found = companion_pin(name, misfit.torch, matrix, options.torch_index)
     if found is None:
         return Remedy(
-            f"install a release of {name} that was built for torch {misfit.torch.version}, or "
-            f"torch{misfit.bound}"
+            say(
+                "install a release of {package} that was built for torch {version}, or "
+                "torch{bound}",
+                package=name,
+                version=misfit.torch.version,
+                bound=misfit.bound,
+            )
         )
     pin, index_url = found
     return install_remedy(facts.environment, (pin,), index_url=index_url)
@@ -232,19 +246,31 @@ def _compare(beside: _Beside, matrix: Matrix) -> Iterator[Finding]:
                 "ABI005",
                 "companion-from-other-index",
                 Status.FAIL,
-                f"{beside.package.words} is a build for {made.accelerator.value}",
-                f"{torch_words(beside.torch)} is one for CUDA: importing the two together fails or "
-                "crashes.",
+                say(
+                    "{package} is a build for {accelerator}",
+                    package=beside.package.words,
+                    accelerator=made.accelerator.value,
+                ),
+                say(
+                    "{torch} is one for CUDA: importing the two together fails or crashes.",
+                    torch=torch_words(beside.torch),
+                ),
             )
 
 
 def _cpu_build(beside: _Beside) -> Finding:
-    title = f"{beside.package.words} is a CPU build beside {torch_words(beside.torch)}"
+    title = say(
+        "{package} is a CPU build beside {torch}",
+        package=beside.package.words,
+        torch=torch_words(beside.torch),
+    )
     if beside.package.name == "torchvision":
-        detail = "torchvision's operators (nms, roi_align ...) raise NotImplementedError on CUDA "
-        detail += "tensors."
+        detail = say(
+            "torchvision's operators (nms, roi_align ...) raise NotImplementedError on CUDA "
+            "tensors."
+        )
         return _cuda_finding(beside, "ABI004", "vision-cpu-build", Status.FAIL, title, detail)
-    detail = "It imports; what it would do on the GPU, it cannot."
+    detail = say("It imports; what it would do on the GPU, it cannot.")
     return _cuda_finding(beside, "ABI005", "companion-from-other-index", Status.WARN, title, detail)
 
 
@@ -261,10 +287,19 @@ def _other_major(beside: _Beside) -> Finding:
         "ABI005" if is_domain else "ABI003",
         "companion-from-other-index" if is_domain else "cudart-major-mismatch",
         Status.WARN if mismatch is Mismatch.DEGRADED else Status.FAIL,
-        f"{package.words} was built for CUDA {built}, {torch_words(beside.torch)} for CUDA "
-        f"{beside.cuda}",
-        f"It needs {runtime_library(built.major)}, which comes with a torch for CUDA {built.major} "
-        f"only: {happens}",
+        say(
+            "{package} was built for CUDA {built}, {torch} for CUDA {cuda}",
+            package=package.words,
+            built=built,
+            torch=torch_words(beside.torch),
+            cuda=beside.cuda,
+        ),
+        say(
+            "It needs {library}, which comes with a torch for CUDA {major} only: {consequence}",
+            library=runtime_library(built.major),
+            major=built.major,
+            consequence=happens,
+        ),
     )
 
 
@@ -280,8 +315,13 @@ def _other_minor(beside: _Beside, matrix: Matrix) -> Iterator[Finding]:
             "ABI005",
             "companion-from-other-index",
             Status.FAIL,
-            f"{package.words} was built for CUDA {beside.made.built}, {torch_words(beside.torch)} "
-            f"for CUDA {beside.cuda}",
+            say(
+                "{package} was built for CUDA {built}, {torch} for CUDA {cuda}",
+                package=package.words,
+                built=beside.made.built,
+                torch=torch_words(beside.torch),
+                cuda=beside.cuda,
+            ),
             "It compares the two when it is imported, and raises RuntimeError where they differ.",
         )
     elif package.name in _DOMAIN and beside.made.is_labelled:
@@ -290,7 +330,11 @@ def _other_minor(beside: _Beside, matrix: Matrix) -> Iterator[Finding]:
             "ABI009",
             "companion-of-same-major",
             Status.OK,
-            f"{package.words} comes from another index than {torch_words(beside.torch)}",
+            say(
+                "{package} comes from another index than {torch}",
+                package=package.words,
+                torch=torch_words(beside.torch),
+            ),
             "Both are for the same CUDA major, so it works.",
         )
 
@@ -318,8 +362,12 @@ def _same_index(beside: _Beside, facts: Facts, matrix: Matrix, options: CheckOpt
     package, backend = beside.package, beside.torch.backend
     if package.name not in matrix.uv.routed_packages or backend is None:
         return Remedy(
-            f"install a build of {package.name} for CUDA {beside.cuda}, from its own releases, or "
-            "the torch that its wheel was built for"
+            say(
+                "install a build of {package} for CUDA {cuda}, from its own releases, or the "
+                "torch that its wheel was built for",
+                package=package.name,
+                cuda=beside.cuda,
+            )
         )
     index = matrix.torch.index_url(backend, options.torch_index)
     found = companion_pin(package.name, beside.torch, matrix, options.torch_index)
@@ -343,10 +391,15 @@ def _check_libraries(
         code="ABI003",
         cause="cuda-library-missing" if same_major else "cudart-major-mismatch",
         status=Status.FAIL,
-        title=f"{package.words} has no library for CUDA {cuda}",
-        detail=f"It looks for the library of torch's CUDA release and packs those of {listed}: "
-        "its CUDA functions raise."
-        + (" BNB_CUDA_VERSION makes it take another one." if same_major else ""),
+        title=say("{package} has no library for CUDA {cuda}", package=package.words, cuda=cuda),
+        detail=join_sentences(
+            say(
+                "It looks for the library of torch's CUDA release and packs those of {listed}: "
+                "its CUDA functions raise.",
+                listed=listed,
+            ),
+            "BNB_CUDA_VERSION makes it take another one." if same_major else "",
+        ),
         package=package.name,
         evidence=(package.evidence, *torch_evidence(torch)),
         remedy=_newer_libraries(package, cuda, facts),
@@ -359,7 +412,12 @@ def _newer_libraries(package: Package, cuda: CudaVersion, facts: Facts) -> Remed
     serving = (r for r in package.table.releases if cuda in r.libraries)
     found = next((r for r in serving if r.version > package.version), None)
     if found is None:
-        return Remedy(f"install a torch for a CUDA release that {package.name} has a library for")
+        return Remedy(
+            say(
+                "install a torch for a CUDA release that {package} has a library for",
+                package=package.name,
+            )
+        )
     return install_remedy(facts.environment, (f"{package.name}>={found.version}",))
 
 
@@ -404,11 +462,20 @@ def _mixed(
             name for major, several in by_cuda.items() if own and major != own for name in several
         )
     )
-    listed = "; ".join(f"CUDA {m}: {', '.join(sorted(by_cuda[m]))}" for m in sorted(by_cuda))
+    listed = join_sentences(
+        *(
+            say("CUDA {major}: {packages}", major=m, packages=", ".join(sorted(by_cuda[m])))
+            for m in sorted(by_cuda)
+        ),
+        by="; ",
+    )
     shared = sorted(name for name in doubled if name in _SAME_FILES)
     clash = (
-        f" {', '.join(shared)} of both majors install the same files: only the one that was "
-        "installed last is there, and uninstalling the other removes them."
+        say(
+            " {packages} of both majors install the same files: only the one that was "
+            "installed last is there, and uninstalling the other removes them.",
+            packages=", ".join(shared),
+        )
         if shared
         else " Their files have different names; torch takes those of its own major."
     )
@@ -417,8 +484,10 @@ def _mixed(
         code="ABI006",
         cause="mixed-cuda-major-packages",
         status=Status.WARN,
-        title=f"NVIDIA packages of {len(by_cuda)} CUDA majors are installed together",
-        detail=f"{listed}.{clash}",
+        title=say(
+            "NVIDIA packages of {count} CUDA majors are installed together", count=len(by_cuda)
+        ),
+        detail=say("{listed}.{clash}", listed=listed, clash=clash),
         evidence=(
             *(
                 Evidence(f"distribution[{name}]", f"for CUDA {major}", "metadata")

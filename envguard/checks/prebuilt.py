@@ -12,6 +12,7 @@ from envguard.checks.installed import is_pinned_only, judged_torch, packages_of
 from envguard.checks.remedies import install_command
 from envguard.facts.environment import Accelerator, Distribution, Manager, TorchBuild
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.sentences import say
 from envguard.matrix.complete import possible_platforms
 from envguard.values import dataclass
 
@@ -121,7 +122,11 @@ def _other_torch(wheel: _Wheel) -> Iterator[Finding]:
             wheel,
             "ABI002",
             "abi-torch-version",
-            f"was built for torch {wheel.label.torch}, not for {torch_words(wheel.torch)}",
+            say(
+                "was built for torch {built}, not for {torch}",
+                built=wheel.label.torch,
+                torch=torch_words(wheel.torch),
+            ),
             "torch's C++ symbols change from minor to minor: importing it fails with an undefined "
             "symbol.",
         )
@@ -136,10 +141,17 @@ def _other_abi(wheel: _Wheel) -> Iterator[Finding]:
         wheel,
         "ABI007",
         "abi-cxx11-flag",
-        f"was built for the {_abi_words(own)} C++ ABI, {torch_words(wheel.torch)} for the "
-        f"{_abi_words(wheel.cxx11_abi)} one",
-        "Builds of one torch version differ in it. Importing it fails with an undefined symbol "
-        f"that ends in {symbol}.",
+        say(
+            "was built for the {abi} C++ ABI, {torch} for the {torch_abi} one",
+            abi=_abi_words(own),
+            torch=torch_words(wheel.torch),
+            torch_abi=_abi_words(wheel.cxx11_abi),
+        ),
+        say(
+            "Builds of one torch version differ in it. Importing it fails with an undefined "
+            "symbol that ends in {symbol}.",
+            symbol=symbol,
+        ),
     )
 
 
@@ -154,9 +166,16 @@ def _other_cuda(wheel: _Wheel) -> Iterator[Finding]:
             wheel,
             "ABI003",
             "cudart-major-mismatch",
-            f"was built for CUDA {wheel.label.cuda_major}, {torch_words(wheel.torch)} for CUDA "
-            f"{cuda}",
-            f"Importing it fails: {runtime_library(wheel.label.cuda_major)} is missing.",
+            say(
+                "was built for CUDA {built}, {torch} for CUDA {cuda}",
+                built=wheel.label.cuda_major,
+                torch=torch_words(wheel.torch),
+                cuda=cuda,
+            ),
+            say(
+                "Importing it fails: {library} is missing.",
+                library=runtime_library(wheel.label.cuda_major),
+            ),
         )
 
 
@@ -166,7 +185,11 @@ def _other_python(wheel: _Wheel) -> Iterator[Finding]:
             wheel,
             "ABI008",
             "wheel-for-other-python",
-            f"is a wheel for {wheel.label.python}, the interpreter is {wheel.python}",
+            say(
+                "is a wheel for {built}, the interpreter is {python}",
+                built=wheel.label.python,
+                python=wheel.python,
+            ),
             "pip refuses it.",
         )
 
@@ -191,13 +214,18 @@ def _finding(wheel: _Wheel, code: str, cause: str, title: str, detail: str) -> F
     name, version, torch = wheel.distribution.name, wheel.distribution.version, wheel.torch
     abi = "" if wheel.cxx11_abi is None else f"cxx11abi{str(wheel.cxx11_abi).upper()}"
     series = ".".join(map(str, wheel.version.release[:2]))
-    cuda = f"cu{torch.cuda.major}" if torch.cuda else ""
-    python = f" and {wheel.python}" if wheel.python else ""
+    cuda = say("cu{major}", major=torch.cuda.major) if torch.cuda else ""
+    python = say(" and {python}", python=wheel.python) if wheel.python else ""
     return Finding(
         code=code,
         cause=cause,
         status=Status.FAIL,
-        title=f"{name} {version.public if version else ''} {title}",
+        title=say(
+            "{package} {version} {mismatch}",
+            package=name,
+            version=version.public if version else "",
+            mismatch=title,
+        ),
         detail=detail,
         package=name,
         evidence=(
@@ -205,8 +233,15 @@ def _finding(wheel: _Wheel, code: str, cause: str, title: str, detail: str) -> F
             *torch_evidence(torch),
         ),
         remedy=Remedy(
-            f"install the wheel of {name} that names {cuda}torch{series}{abi}{python}, or build it "
-            "from source against this torch"
+            say(
+                "install the wheel of {package} that names {cuda}torch{series}{abi}{python}, "
+                "or build it from source against this torch",
+                package=name,
+                cuda=cuda,
+                series=series,
+                abi=abi,
+                python=python,
+            )
         ),
         line=wheel.distribution.line,
     )
@@ -238,7 +273,10 @@ def _isolated(package: Package, facts: Facts) -> Finding:
         code="PKG007",
         cause="build-isolation",
         status=Status.WARN,
-        title=f"{package.words} is a source archive: its setup needs torch while it builds",
+        title=say(
+            "{package} is a source archive: its setup needs torch while it builds",
+            package=package.words,
+        ),
         detail="An installer builds it apart from the environment, where there is no torch, and "
         "fails with ModuleNotFoundError: No module named 'torch'. Its setup fetches a prebuilt "
         "wheel where one exists and compiles with nvcc where none does.",
@@ -268,14 +306,25 @@ def _no_wheel(package: Package, torch: TorchBuild, version: Version) -> Iterator
         code="ABI010",
         cause="abi-torch-version" if no_torch else "cudart-major-mismatch",
         status=Status.WARN,
-        title=f"no prebuilt wheel of {package.words} was made for {torch_words(torch)}",
-        detail=f"Its release was built for torch {listed} and CUDA {cudas}. It works where it was "
-        "compiled against this torch; a wheel for another one does not import.",
+        title=say(
+            "no prebuilt wheel of {package} was made for {torch}",
+            package=package.words,
+            torch=torch_words(torch),
+        ),
+        detail=say(
+            "Its release was built for torch {torches} and CUDA {cudas}. It works where it "
+            "was compiled against this torch; a wheel for another one does not import.",
+            torches=listed,
+            cudas=cudas,
+        ),
         package=package.name,
         evidence=(package.evidence, *torch_evidence(torch)),
         remedy=Remedy(
-            f"take a release of {package.name} with wheels for this torch, or compile it here: "
-            "nvcc of torch's CUDA major, ninja, and --no-build-isolation"
+            say(
+                "take a release of {package} with wheels for this torch, or compile it here: "
+                "nvcc of torch's CUDA major, ninja, and --no-build-isolation",
+                package=package.name,
+            )
         ),
         source=built.provenance.source,
         line=package.distribution.line,

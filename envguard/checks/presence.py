@@ -14,6 +14,7 @@ from envguard.checks.context import (
 )
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
+from envguard.facts.sentences import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +77,7 @@ def _source(facts: Facts, matrix: Matrix) -> Source | None:
 def _hidden_words(facts: Facts) -> tuple[str, str]:
     value = facts.machine.variable("CUDA_VISIBLE_DEVICES")
     return (
-        f"every GPU is hidden by CUDA_VISIBLE_DEVICES={value!r}",
+        say("every GPU is hidden by CUDA_VISIBLE_DEVICES={value!r}", value=value),
         "unset CUDA_VISIBLE_DEVICES, or name a GPU in it",
     )
 
@@ -87,19 +88,34 @@ def _container_words(facts: Facts, *, missing: bool) -> tuple[str, str]:
     )
     listed = facts.machine.variable("NVIDIA_VISIBLE_DEVICES")
     if listed is not None and listed.strip() in _NO_DEVICES:
-        return f"this container is given no GPU: NVIDIA_VISIBLE_DEVICES={listed!r}", start
+        return say(
+            "this container is given no GPU: NVIDIA_VISIBLE_DEVICES={value!r}", value=listed
+        ), start
     named = facts.machine.variable("NVIDIA_DRIVER_CAPABILITIES")
     if not missing and named and not _WORKS_WITH & set(named.split(",")):
         return (
-            f"NVIDIA_DRIVER_CAPABILITIES={named!r} leaves libcuda out of this container",
+            say(
+                "NVIDIA_DRIVER_CAPABILITIES={value!r} leaves libcuda out of this container",
+                value=named,
+            ),
             "set NVIDIA_DRIVER_CAPABILITIES=compute,utility when the container is started",
         )
     if missing:
         words = _host_words(facts, missing=True)[0]
-        return words, f"install the NVIDIA driver on the host, and {start}"
+        return words, say(
+            "install the NVIDIA driver on the host, and {how_to_start}", how_to_start=start
+        )
     version = facts.machine.driver.version
-    driver = f"the host's driver {version} is loaded" if version else "the host has a driver"
-    return f"{driver}, but this container is given no GPU of it{_said(facts)}", start
+    driver = (
+        say("the host's driver {version} is loaded", version=version)
+        if version
+        else "the host has a driver"
+    )
+    return say(
+        "{driver}, but this container is given no GPU of it{what_was_tried}",
+        driver=driver,
+        what_was_tried=_said(facts),
+    ), start
 
 
 def _host_words(facts: Facts, *, missing: bool) -> tuple[str, str]:
@@ -109,10 +125,15 @@ def _host_words(facts: Facts, *, missing: bool) -> tuple[str, str]:
     elif facts.machine.gpus is None:
         what = "the driver's libraries are not found"
     count = next((r.value for r in readings_of(facts, "gpu.count") if r.probe == "pci"), "0")
-    present = f"; {count} NVIDIA GPUs are on the PCI bus" if count != "0" else ""
+    present = say("; {count} NVIDIA GPUs are on the PCI bus", count=count) if count != "0" else ""
     return (
-        f"{what} on this machine{_said(facts)}{present}; a CUDA build of torch runs on the CPU "
-        "here",
+        say(
+            "{what_is_missing} on this machine{what_was_tried}{present}; a CUDA build of "
+            "torch runs on the CPU here",
+            what_is_missing=what,
+            what_was_tried=_said(facts),
+            present=present,
+        ),
         "install the NVIDIA driver, or start the container with its GPUs (--gpus all); check "
         "`nvidia-smi` first",
     )

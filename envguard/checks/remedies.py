@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from envguard.facts.environment import Manager
 from envguard.facts.findings import Remedy
+from envguard.facts.sentences import join_sentences, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +91,10 @@ def install_remedy(
         text: What to say; empty for ``install ...``.
     """
     manager = environment.manager if environment else None
-    said = text or f"install {', '.join(pins)}" + (f" from {index_url}" if index_url else "")
+    said = text or join_sentences(
+        say("install {pins}", pins=", ".join(pins)),
+        say("from {index_url}", index_url=index_url) if index_url else "",
+    )
     return Remedy(said, install_command(manager, pins, index_url))
 
 

@@ -18,6 +18,7 @@ from envguard.facts.environment import Accelerator, BuildOrigin, Manager
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import OperatingSystem, Platform
+from envguard.facts.sentences import join_sentences, say
 from envguard.facts.versions import CPU, Backend
 from envguard.fit import grade_code, needs_own_code
 from envguard.matrix.complete import capability_of, possible_platforms, requirers_of_torch
@@ -58,7 +59,9 @@ def check_jetson_build(facts: Facts, matrix: Matrix, options: CheckOptions) -> I
     row = _row_of(torch, matrix)
     capability, trouble = capability_of(board, matrix)
     if row is None or row.targets is None or capability is None:
-        why = trouble or f"the matrix holds no row about what {torch_words(torch)} contains"
+        why = trouble or say(
+            "the matrix holds no row about what {torch} contains", torch=torch_words(torch)
+        )
         yield _unknown(torch, board, why)
         return
     fit = grade_code(row.targets, capability, cuda, can_jit=None, is_ptx_known=row.is_ptx_known)
@@ -87,9 +90,16 @@ def _missing(torch: TorchBuild, board: str, capability: str, source: Source) -> 
         code="GPU006",
         cause="jetson-needs-l4t-build",
         status=Status.FAIL,
-        title=f"{torch_words(torch)} is built for ARM servers and has no code for {board}",
-        detail=f"Compute capability {capability} runs only code made for itself. The first kernel "
-        "fails with 'no kernel image is available'.",
+        title=say(
+            "{torch} is built for ARM servers and has no code for {board}",
+            torch=torch_words(torch),
+            board=board,
+        ),
+        detail=say(
+            "Compute capability {capability} runs only code made for itself. The first "
+            "kernel fails with 'no kernel image is available'.",
+            capability=capability,
+        ),
         package="torch",
         evidence=_evidence(torch, board),
         remedy=JETSON_REMEDY,
@@ -102,11 +112,11 @@ def _unknown(torch: TorchBuild, board: str, why: str) -> Finding:
         code="GPU011",
         cause="arch-not-known",
         status=Status.UNKNOWN,
-        title=f"cannot tell whether {torch_words(torch)} runs on this Jetson",
-        detail=f"It is a build for ARM servers; {why}.",
+        title=say("cannot tell whether {torch} runs on this Jetson", torch=torch_words(torch)),
+        detail=say("It is a build for ARM servers; {reason}.", reason=why),
         package="torch",
         evidence=_evidence(torch, board),
-        remedy=Remedy(f"state --compute-capability; or {JETSON_REMEDY.text}"),
+        remedy=Remedy(say("state --compute-capability; or {remedy}", remedy=JETSON_REMEDY.text)),
     )
 
 
@@ -133,8 +143,8 @@ def cpu_build_finding(
         code="WHL005",
         cause="cpu-build",
         status=Status.OK,
-        title=f"{torch_words(torch)} is a CPU build",
-        detail=f"It runs without a GPU{_why(torch)}; no GPU is known here.",
+        title=say("{torch} is a CPU build", torch=torch_words(torch)),
+        detail=say("It runs without a GPU{reason}; no GPU is known here.", reason=_why(torch)),
         package="torch",
         evidence=torch_evidence(torch),
     )
@@ -149,12 +159,12 @@ def _beside(facts: Facts, options: CheckOptions) -> str:
     """What the build stands beside, so that it is wasted; empty when nothing is known."""
     machine = facts.machine
     if machine.selected_gpus:
-        return f"beside {gpu_words(machine.selected_gpus)}"
+        return say("beside {gpu}", gpu=gpu_words(machine.selected_gpus))
     if machine.gpus is None and machine.host.jetson:
-        return f"on a {machine.host.jetson}, which has a GPU"
+        return say("on a {board}, which has a GPU", board=machine.host.jetson)
     if machine.gpus is None and has_driver(machine):
-        named = machine.driver.version or f"for CUDA {machine.driver.cuda}"
-        return f"beside the NVIDIA driver {named}"
+        named = machine.driver.version or say("for CUDA {cuda}", cuda=machine.driver.cuda)
+        return say("beside the NVIDIA driver {driver}", driver=named)
     return "where a GPU is required" if options.require_gpu else ""
 
 
@@ -163,7 +173,9 @@ def _board(facts: Facts) -> str:
     gpus = facts.machine.selected_gpus
     own = [g for g in gpus if g.capability is not None and needs_own_code(g.capability)]
     if own and len(own) == len(gpus):
-        return own[0].name or f"a Jetson of compute capability {own[0].capability}"
+        return own[0].name or say(
+            "a Jetson of compute capability {capability}", capability=own[0].capability
+        )
     return facts.machine.host.jetson or "" if not gpus else ""
 
 
@@ -172,9 +184,12 @@ def _not_for_board(facts: Facts, torch: TorchBuild, board: str) -> Finding:
         code="GPU006",
         cause="jetson-needs-l4t-build",
         status=Status.FAIL,
-        title=f"{torch_words(torch)} is a CPU build on {board}",
-        detail=f"It never uses a GPU{_why(torch)}, and a CUDA build for ARM servers has no code "
-        "for this board's.",
+        title=say("{torch} is a CPU build on {board}", torch=torch_words(torch), board=board),
+        detail=say(
+            "It never uses a GPU{reason}, and a CUDA build for ARM servers has no code for "
+            "this board's.",
+            reason=_why(torch),
+        ),
         gpus=tuple(gpu.index for gpu in facts.machine.selected_gpus),
         package="torch",
         evidence=torch_evidence(torch),
@@ -185,14 +200,16 @@ def _not_for_board(facts: Facts, torch: TorchBuild, board: str) -> Finding:
 def _wasted(facts: Facts, matrix: Matrix, torch: TorchBuild, beside: str) -> Finding:
     chosen = facts.machine.variable("UV_TORCH_BACKEND")
     by_uv = chosen == "auto" and torch.version is not None and torch.version.local == "cpu"
-    detail = f"It never uses a GPU{_why(torch)}."
+    detail = say("It never uses a GPU{reason}.", reason=_why(torch))
     if by_uv:
-        detail += " UV_TORCH_BACKEND=auto let uv choose, and uv did not find the GPU."
+        detail = join_sentences(
+            detail, "UV_TORCH_BACKEND=auto let uv choose, and uv did not find the GPU."
+        )
     return Finding(
         code="WHL002",
         cause="resolver-auto-backend" if by_uv else "cpu-wheel-selected",
         status=Status.FAIL,
-        title=f"{torch_words(torch)} is a CPU build {beside}",
+        title=say("{torch} is a CPU build {beside}", torch=torch_words(torch), beside=beside),
         detail=detail,
         gpus=tuple(gpu.index for gpu in facts.machine.selected_gpus),
         package="torch",
@@ -256,7 +273,11 @@ def _may_be_wasted(
         code="WHL006",
         cause="cpu-wheel-selected",
         status=Status.WARN if is_driver_absent else Status.FAIL,
-        title=f"{torch_words(torch)} is the CPU build that PyPI holds for {platforms}",
+        title=say(
+            "{torch} is the CPU build that PyPI holds for {platforms}",
+            torch=torch_words(torch),
+            platforms=platforms,
+        ),
         detail="It never uses a GPU. Nobody asked for a CPU build, and nothing says that the "
         "machine has no NVIDIA GPU. CUDA builds of this release are on the PyTorch index only.",
         package="torch",
@@ -265,8 +286,12 @@ def _may_be_wasted(
             facts.environment,
             (f"torch=={public}+{better.label}",),
             index_url=url,
-            text=f"take a CUDA build such as {better.label}; where the CPU is meant, pin "
-            f"torch=={public}+cpu",
+            text=say(
+                "take a CUDA build such as {backend}; where the CPU is meant, pin "
+                "torch=={version}+cpu",
+                backend=better.label,
+                version=public,
+            ),
         ),
         source=_row_source(facts, matrix, torch),
     )
@@ -305,8 +330,8 @@ def check_torch_present(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
         code="WHL001",
         cause="nothing-to-judge",
         status=Status.OK,
-        title=f"torch {absent}: there is nothing to judge",
-        detail=f"looked at {where}" if where else "",
+        title=say("torch {what}: there is nothing to judge", what=absent),
+        detail=say("looked at {places}", places=where) if where else "",
         package="torch",
     )
 
@@ -317,7 +342,11 @@ def _brought_along(environment: Environment, torch: TorchBuild, matrix: Matrix) 
         code="WHL012",
         cause="torch-required-by-pins",
         status=Status.OK,
-        title=f"{torch_words(torch)} is judged: {requirers} brings it along",
+        title=say(
+            "{torch} is judged: {packages} brings it along",
+            torch=torch_words(torch),
+            packages=requirers,
+        ),
         detail="The pins name no torch. One that is there already and is kept (--no-deps) has to "
         "be stated.",
         package="torch",
@@ -326,14 +355,23 @@ def _brought_along(environment: Environment, torch: TorchBuild, matrix: Matrix) 
 
 
 def _contradicting(wanted: Mapping[str, Version]) -> Finding:
-    listed = ", ".join(f"{words} requires torch {version}" for words, version in wanted.items())
+    listed = join_sentences(
+        *(
+            say("{package} requires torch {version}", package=words, version=version)
+            for words, version in wanted.items()
+        ),
+        by=", ",
+    )
     return Finding(
         code="WHL013",
         cause="contradicting-pins",
         status=Status.FAIL,
         title="no torch satisfies all pins",
-        detail=f"{listed}. An installer refuses them together; forced, all but one of them are "
-        "beside a torch that they were not compiled against.",
+        detail=say(
+            "{listed}. An installer refuses them together; forced, all but one of them are "
+            "beside a torch that they were not compiled against.",
+            listed=listed,
+        ),
         package="torch",
         evidence=tuple(
             Evidence(f"{words.split()[0]}.requires.torch", str(version), "metadata")
@@ -362,7 +400,7 @@ def _not_read(gap: Gap) -> Finding:
         cause="environment-not-read",
         status=Status.UNKNOWN,
         title="the environment could not be read",
-        detail=f"{gap.detail or gap.reason.value}. What it holds is not known.",
+        detail=say("{detail}. What it holds is not known.", detail=gap.detail or gap.reason.value),
         evidence=(Evidence(gap.fact, gap.reason.value, gap.probe),),
         remedy=Remedy(
             "run that interpreter by hand (`python -c ''`) and repair what it says, or name "
@@ -390,12 +428,17 @@ def check_accelerator(facts: Facts, matrix: Matrix, options: CheckOptions) -> It
 def _other_accelerator(facts: Facts, torch: TorchBuild, accelerator: Accelerator) -> Finding:
     """Outside what is judged; but beside NVIDIA GPUs it is certain that none of them is used."""
     gpus = facts.machine.selected_gpus
-    beside = f" and uses no NVIDIA GPU: {gpu_words(gpus)}" if gpus else ""
+    beside = say(" and uses no NVIDIA GPU: {gpu}", gpu=gpu_words(gpus)) if gpus else ""
     return Finding(
         code="WHL003",
         cause="other-accelerator",
         status=Status.FAIL if gpus else Status.SKIP,
-        title=f"{torch_words(torch)} is a build for {_VENDORS[accelerator]}{beside}",
+        title=say(
+            "{torch} is a build for {vendor}{beside}",
+            torch=torch_words(torch),
+            vendor=_VENDORS[accelerator],
+            beside=beside,
+        ),
         detail="envguard judges builds for NVIDIA GPUs and for the CPU; whether this one runs on "
         "other hardware is not judged.",
         gpus=tuple(gpu.index for gpu in gpus),
@@ -417,7 +460,7 @@ def _build_not_known(facts: Facts, matrix: Matrix, torch: TorchBuild) -> Finding
         code="WHL004",
         cause="torch-build-not-known",
         status=Status.UNKNOWN,
-        title=f"cannot tell which build {torch_words(torch)} is",
+        title=say("cannot tell which build {torch} is", torch=torch_words(torch)),
         detail=detail,
         package="torch",
         evidence=torch_evidence(torch),
@@ -433,23 +476,34 @@ def _why_not_known(facts: Facts, matrix: Matrix, torch: TorchBuild) -> tuple[str
     version = torch.version
     if version is None:
         is_pinned = facts.environment is not None and facts.environment.document is not None
-        pin = "pin it in the file, or lock it (`envguard lock -r FILE`) and check the lock"
+        pin = say("pin it in the file, or lock it (`envguard lock -r FILE`) and check the lock")
         return "Its version is not known.", pin if is_pinned else _READ_IT
     if version.local is not None:
         return (
-            f"Its label, {version.local}, names no CUDA release.",
+            say("Its label, {label}, names no CUDA release.", label=version.local),
             _READ_IT,
         )
-    pin = f"pin it with its label: torch=={version.public}+cu..."
+    pin = say("pin it with its label: torch=={version}+cu...", version=version.public)
     if matrix.torch.release(version) is None:
         known = [release.version for release in matrix.torch.releases]
-        return f"The tables know torch {min(known)} to {max(known)}, not this release.", pin
+        return say(
+            "The tables know torch {oldest} to {newest}, not this release.",
+            oldest=min(known),
+            newest=max(known),
+        ), pin
     platforms = possible_platforms(facts.machine)
     served = {platform: matrix.torch.pypi_backend(version, platform) for platform in platforms}
-    listed = ", ".join(f"{build} on {platform}" for platform, build in served.items() if build)
+    listed = join_sentences(
+        *(
+            say("{build} on {platform}", build=build, platform=platform)
+            for platform, build in served.items()
+            if build
+        ),
+        by=", ",
+    )
     if len(platforms) > 1 and listed:
-        detail = f"PyPI serves another build for each platform: {listed}."
-        return detail, f"state the platform: --platform {platforms[0]}"
+        detail = say("PyPI serves another build for each platform: {listed}.", listed=listed)
+        return detail, say("state the platform: --platform {platform}", platform=platforms[0])
     return "Neither its version nor its origin names a CUDA release.", pin
 
 
@@ -500,7 +554,11 @@ def _no_platform(torch: TorchBuild, platform: Platform, release: TorchRelease) -
         code="WHL007",
         cause="no-wheel-for-platform",
         status=Status.FAIL if release.provenance.is_firm else Status.WARN,
-        title=f"no wheel of torch {release.version} is published for {platform}",
+        title=say(
+            "no wheel of torch {version} is published for {platform}",
+            version=release.version,
+            platform=platform,
+        ),
         detail="pip finds no matching distribution.",
         package="torch",
         evidence=(*torch_evidence(torch), Evidence("host.platform", str(platform), "stated")),
@@ -518,12 +576,22 @@ def _no_backend(
         code="WHL008",
         cause="resolver-local-version",
         status=Status.FAIL if is_firm else Status.WARN,
-        title=f"{torch_words(torch)} does not exist for {platform}",
-        detail=f"torch {release.version} is published there as {listed}.",
+        title=say(
+            "{torch} does not exist for {platform}", torch=torch_words(torch), platform=platform
+        ),
+        detail=say(
+            "torch {version} is published there as {listed}.",
+            version=release.version,
+            listed=listed,
+        ),
         package="torch",
         evidence=torch_evidence(torch),
         remedy=Remedy(
-            f"pin {'one of ' * (len(builds) > 1)}{pins}, or a release that has this build"
+            say(
+                "pin {one_of}{pins}, or a release that has this build",
+                one_of="one of " * (len(builds) > 1),
+                pins=pins,
+            )
         ),
         source=release.provenance.source,
     )
@@ -557,8 +625,16 @@ def check_python_tag(facts: Facts, matrix: Matrix, options: CheckOptions) -> Ite
         code="WHL009",
         cause="no-wheel-for-python",
         status=Status.FAIL if all(row.is_verified for row in rows) else Status.WARN,
-        title=f"no wheel of {named} is published for Python {python} ({tag})",
-        detail=f"There are wheels for {listed}. pip says 'no matching distribution found'.",
+        title=say(
+            "no wheel of {torch} is published for Python {python} ({tag})",
+            torch=named,
+            python=python,
+            tag=tag,
+        ),
+        detail=say(
+            "There are wheels for {listed}. pip says 'no matching distribution found'.",
+            listed=listed,
+        ),
         package="torch",
         evidence=(
             *(torch_evidence(torch) if torch else ()),
@@ -581,8 +657,17 @@ def _python_remedy(tag: str, rows: tuple[TorchBuildRow, ...], matrix: Matrix) ->
     )
     newer = [version for version in having if version > rows[0].version]
     nearest: Version | None = newer[0] if newer else having[-1] if having else None
-    python = f"use a Python of {' '.join(rows[0].pythons)}"
-    return f"{python}, or torch {nearest}, which has wheels for {tag}" if nearest else python
+    python = say("use a Python of {tags}", tags=" ".join(rows[0].pythons))
+    return (
+        say(
+            "{python}, or torch {nearest}, which has wheels for {tag}",
+            python=python,
+            nearest=nearest,
+            tag=tag,
+        )
+        if nearest
+        else python
+    )
 
 
 def check_c_library(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
@@ -597,18 +682,23 @@ def check_c_library(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iter
     is_other = gap is not None and gap.reason is GapReason.ABSENT and "musl" in gap.detail
     if needed is None or not (is_other or (glibc is not None and glibc < needed)):
         return
-    has = f"glibc {glibc}" if glibc else "another C library (musl)"
+    has = say("glibc {glibc}", glibc=glibc) if glibc else "another C library (musl)"
     yield Finding(
         code="WHL010",
         cause="glibc-too-old",
         status=Status.FAIL,
-        title=f"{torch_words(torch)} needs glibc {needed}, and this system has {has}",
+        title=say(
+            "{torch} needs glibc {needed}, and this system has {found}",
+            torch=torch_words(torch),
+            needed=needed,
+            found=has,
+        ),
         detail="pip finds no wheel that this system may install.",
         package="torch",
         evidence=(
             *torch_evidence(torch),
             Evidence("host.glibc", str(glibc) if glibc else "absent", "host"),
         ),
-        remedy=Remedy(f"use a system or image with glibc {needed} or newer"),
+        remedy=Remedy(say("use a system or image with glibc {needed} or newer", needed=needed)),
         source=rows[0].provenance.source,
     )

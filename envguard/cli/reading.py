@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
 from envguard.facts.gaps import GapReason
+from envguard.facts.sentences import say
 from envguard.files import is_file, read_bounded, reason_of, take_bounded
 from envguard.redaction import clean_addresses
 
@@ -148,4 +149,4 @@ def _replaced(facts: Facts, found: Lockfile, interpreter: Interpreter | None) ->
 
 
 def _remark(path: str, target: Target) -> str:
-    return f"pins are read from {path}, for {target}"
+    return say("pins are read from {path}, for {target}", path=path, target=target)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
 from envguard.facts.facts import Facts
+from envguard.facts.sentences import say
 from envguard.ingest.stated import Stated, apply_stated, parse_stated, stated_facts
 from envguard.values import dataclass
 
@@ -72,7 +73,14 @@ def overlay_neighbours(
             facts, _ = apply_stated(facts, _stated_by_variable(option, text))
         except InputError as err:
             raise InputError(f"{name}={text!r}: {err.message.partition(': ')[2]}") from err
-        notes.append(f"{option.replace('_', ' ')} {text} is taken from {name}")
+        notes.append(
+            say(
+                "{option} {text} is taken from {source}",
+                option=option.replace("_", " "),
+                text=text,
+                source=name,
+            )
+        )
     return facts, tuple(notes)
 
 
@@ -225,7 +233,7 @@ def _base_facts(
     if source is not None:
         facts, notes = apply_stated(read_source(source), stated)
         name = "standard input" if source == "-" else source
-        return facts, (f"facts are read from {name}", *notes)
+        return facts, (say("facts are read from {source}", source=name), *notes)
     if options.machine:
         return _machine_file(options.machine, python, stated)
     if stated.is_other_machine:

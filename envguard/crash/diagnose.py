@@ -14,6 +14,7 @@ from envguard.crash.phases import Phase
 from envguard.crash.rules import RULES
 from envguard.facts.findings import Finding, Status
 from envguard.facts.report import Recommendation, Report, make_report
+from envguard.facts.sentences import join_sentences, say
 from envguard.judge import judge
 
 if TYPE_CHECKING:
@@ -108,9 +109,9 @@ def _demoted(case: Case, finding: Finding, established: list[Finding]) -> Findin
     did_die = case.death is not None or case.exit_code not in {None, 0}
     if did_die and not established:
         said = "Nothing in this log points to it: repair it, and run the same command again."
-        return replace(finding, status=Status.UNKNOWN, detail=f"{finding.detail} {said}".strip())
+        return replace(finding, status=Status.UNKNOWN, detail=join_sentences(finding.detail, said))
     said = "True of the environment, but it does not explain what this log shows."
-    return replace(finding, status=Status.WARN, detail=f"{finding.detail} {said}".strip())
+    return replace(finding, status=Status.WARN, detail=join_sentences(finding.detail, said))
 
 
 _DOING = {
@@ -175,12 +176,14 @@ def headline(case: Case) -> str:
             return "the program ended with exit status 0"
         if case.exit_code is None and not case.log.has("traceback", "python-exception"):
             return "nothing says how the program ended"
-        return f"the program failed{doing}"
-    who = f"rank {death.rank}" if death.rank is not None else "a process"
+        return say("the program failed{doing}", doing=doing)
+    who = say("rank {rank}", rank=death.rank) if death.rank is not None else "a process"
     if death.source in {"--exit-code", "shell"}:
         who = "the program"
     verb = "died of" if death.ending.signal is not None else "ended with"
-    return f"{who} {verb} {death.ending.text}{doing}"
+    return say(
+        "{who} {verb} {ending}{doing}", who=who, verb=verb, ending=death.ending.text, doing=doing
+    )
 
 
 def find_launcher(case: Case) -> LauncherRow | None:
@@ -291,7 +294,13 @@ def _decoded(case: Case) -> tuple[Finding, ...]:
     ending = normalise_exit(code, case.table) if code is not None and code > 0 else None
     if ending is None or ending.signal is None:
         return ()
-    detail = f"Here {code} is {ending.name}, -{ending.signal}: {ending.means}."
+    detail = say(
+        "Here {code} is {name}, -{signal}: {meaning}.",
+        code=code,
+        name=ending.name,
+        signal=ending.signal,
+        meaning=ending.means,
+    )
     return (make_finding(case, "exit-code-decoding", Status.OK, detail=detail),)
 
 
@@ -301,5 +310,5 @@ def _clean(case: Case) -> Finding:
         cause="log-shows-nothing-wrong",
         status=Status.OK,
         title="the log shows nothing wrong",
-        detail=f"{case.log.lines} lines were searched.",
+        detail=say("{count} lines were searched.", count=case.log.lines),
     )

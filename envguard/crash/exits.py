@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envguard.facts.sentences import say
 from envguard.signatures import Hit
 from envguard.values import dataclass
 
@@ -54,7 +55,11 @@ class Ending:
     @property
     def text(self) -> str:
         """For a sentence: ``SIGKILL (137)``, ``exit status 3``."""
-        return f"{self.name} ({self.stated})" if self.name else f"exit status {self.stated}"
+        return (
+            say("{name} ({status})", name=self.name, status=self.stated)
+            if self.name
+            else say("exit status {status}", status=self.stated)
+        )
 
 
 def normalise_exit(code: int, table: SignalsTable) -> Ending:

@@ -10,6 +10,7 @@ from packaging.version import Version
 
 from envguard.crash.case import worked_after
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.sentences import join_sentences, say
 from envguard.matrix.causes import Hypothesis, Message, Where
 from envguard.signatures import fill
 from envguard.values import dataclass
@@ -76,7 +77,7 @@ def make_finding(
         cause=message.cause,
         status=status,
         title=fill(message.title, groups),
-        detail=f"{said} {detail}".strip(),
+        detail=join_sentences(said, detail),
         evidence=(*line_evidence(case, lines), *more),
         remedy=Remedy(fill(message.remedy, groups), message.command) if message.remedy else None,
         source=_source(case, lines),
@@ -171,7 +172,11 @@ def suspects_told(case: Case) -> Iterator[Suspect]:
 
 def _what_decides(cause: str, case: Case) -> str:
     row = case.matrix.causes.cause(cause)
-    return f" What decides: {row.decided_by}." if row is not None and row.decided_by else ""
+    return (
+        say(" What decides: {what}.", what=row.decided_by)
+        if row is not None and row.decided_by
+        else ""
+    )
 
 
 def _whole(command: tuple[str, ...], case: Case) -> tuple[str, ...]:
@@ -184,11 +189,15 @@ def _whole(command: tuple[str, ...], case: Case) -> tuple[str, ...]:
 def suspect_finding(case: Case, raised: Suspect) -> Finding:
     """The finding of a hypothesis; its remedy is the experiment."""
     row, message = raised.row(case), raised.said(case)
-    said = f"For it: {row.speaks}."
+    said = say("For it: {speaks}.", speaks=row.speaks)
     if row.against:
-        said += f" Against it: {row.against}."
+        said = join_sentences(said, say("Against it: {against}.", against=row.against))
     said += _what_decides(message.cause, case)
     hits = case.hits(*row.lines)
     found = make_finding(case, message, Status.UNKNOWN, hits, detail=said)
-    remedy = Remedy(f"to find out, {row.experiment}", _whole(row.command, case))
-    return replace(found, title=f"maybe: {found.title}", detail=said, remedy=remedy)
+    remedy = Remedy(
+        say("to find out, {experiment}", experiment=row.experiment), _whole(row.command, case)
+    )
+    return replace(
+        found, title=say("maybe: {cause}", cause=found.title), detail=said, remedy=remedy
+    )

@@ -16,6 +16,7 @@ from envguard.crash.rules.host_memory import no_kill_was_counted
 from envguard.crash.rules.native import bug_finding, crash_library, shown_by
 from envguard.crash.rules.packages import suspect_breaks
 from envguard.facts.findings import Finding, Status
+from envguard.facts.sentences import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,7 +66,7 @@ def suspect_segfault(case: Case) -> Iterator[Suspect]:
     """SIGSEGV: the library that is named, shadowed libraries, an extension, NCCL's transport."""
     early = case.phase in {Phase.IMPORT, Phase.INIT, None}
     found = crash_library(case)
-    where = f" in {found[1]}" if found else ""
+    where = say(" in {library}", library=found[1]) if found else ""
     if _is_in_nccl(case):
         yield _transport("NCCL stands in the stack")
     elif case.log.has("deepspeed-words") and case.phase is Phase.INIT:
@@ -95,7 +96,11 @@ def suspect_bus(case: Case) -> Iterator[Suspect]:
     """SIGBUS: shared memory or the storage behind a mapping; the size of /dev/shm orders them."""
     size, _ = shm.shm_size(case)
     is_large = size is not None and size > shm.LARGE
-    place = f"it holds {size / 2**30:.0f} GiB" if is_large and size else "its size is not known"
+    place = (
+        say("it holds {size:.0f} GiB", size=size / 2**30)
+        if is_large and size
+        else say("its size is not known")
+    )
     guessed = case.log.has("dl-bus")
     yield suspect(
         "shm-too-small",

@@ -26,6 +26,7 @@ from envguard.facts.machine import (
     Reading,
     Toolkit,
 )
+from envguard.facts.sentences import say
 from envguard.facts.variables import recorded_variables
 from envguard.ingest.collect_env_fields import Block, split_blocks
 from envguard.ingest.conda_list import conda_row, torch_of_conda
@@ -95,7 +96,7 @@ def host_of(
     gaps = glibc_gaps
     if host.platform is None:
         said = f"{os_text or 'no OS line'}; {platform_text or 'no platform line'}"
-        detail = f"system and processor are not both stated ({said})"[:200]
+        detail = say("system and processor are not both stated ({stated})", stated=said)[:200]
         gaps = (*gaps, Gap("machine.host.platform", GapReason.UNREADABLE, SOURCE, detail))
     return host, gaps
 
@@ -184,12 +185,14 @@ def _glibc(
         if match and release >= first:
             return version_or_none(match[1]), ()
         found = found or (match[1] if match else "")
-    reason, detail = GapReason.ABSENT, "the report does not state it"
+    reason, detail = GapReason.ABSENT, say("the report does not state it")
     if "musl" in block.text("platform"):
-        detail = "the system's C library is musl"
+        detail = say("the system's C library is musl")
     elif found:
         reason = GapReason.UNREADABLE
-        detail = f"{found} is what the interpreter was linked for; the system's may be newer"
+        detail = say(
+            "{glibc} is what the interpreter was linked for; the system's may be newer", glibc=found
+        )
     return None, (Gap("machine.host.glibc", reason, SOURCE, detail),)
 
 
@@ -269,7 +272,7 @@ def _torch(
         origin=BuildOrigin.REPORT,
     )
     if accelerator is None:
-        detail = f"CUDA used to build PyTorch: {block.text('cuda') or 'not stated'}"
+        detail = say("CUDA used to build PyTorch: {cuda}", cuda=block.text("cuda") or "not stated")
         return build, (Gap("environment.torch.cuda", GapReason.UNREADABLE, SOURCE, detail),)
     return build, ()
 
@@ -301,10 +304,10 @@ def _torch_of_metadata(
     if "torch" not in block.fields:
         return build, ()
     if text not in _NOT_IMPORTABLE:
-        detail = f"PyTorch version: {text[:80]!r} is no version"
+        detail = say("PyTorch version: {text!r} is no version", text=text[:80])
         return build, (Gap("environment.torch", GapReason.UNREADABLE, SOURCE, detail),)
     fact = "environment.torch" if build is None else "environment.torch.imported"
-    detail = "torch could not be imported there"
+    detail = say("torch could not be imported there")
     return build, (Gap(fact, GapReason.ABSENT, SOURCE, detail),)
 
 
@@ -397,7 +400,7 @@ def _driver_gap(values: list[str], complaint: GpuList | None) -> Gap:
     if said.gpus is None:
         return Gap(fact, said.reason, SOURCE, said.detail)
     # a word that is no version reads as a GPU's name
-    detail = f"{values[0][:80]!r} is no driver version"
+    detail = say("{value!r} is no driver version", value=values[0][:80])
     return Gap(fact, GapReason.UNREADABLE, SOURCE, detail)
 
 
@@ -405,7 +408,12 @@ def _toolkit(block: Block) -> tuple[Toolkit, tuple[Gap, ...]]:
     nvcc, gcc = block.text("nvcc"), block.text("gcc")
     toolkit = Toolkit(nvcc=cuda_or_none(nvcc), gcc=gcc_version(gcc))
     gaps = [
-        Gap(f"machine.toolkit.{name}", GapReason.ABSENT, SOURCE, f"{program} did not answer there")
+        Gap(
+            f"machine.toolkit.{name}",
+            GapReason.ABSENT,
+            SOURCE,
+            say("{program} did not answer there", program=program),
+        )
         for name, program, value in (("nvcc", "nvcc", toolkit.nvcc), ("gcc", "gcc", toolkit.gcc))
         if name in block.fields and value is None
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import Gpu, MigDevice
 from envguard.facts.nvidia_smi_text import find_complaint
+from envguard.facts.sentences import say
 from envguard.facts.versions import ComputeCapability
 from envguard.values import dataclass
 
@@ -82,7 +83,7 @@ def parse_gpu_list(lines: Iterable[str]) -> GpuList:
             return GpuList(())
         return GpuList(None, complaint.reason, "; ".join(texts[:2])[:300])
     if _OTHER_VENDOR.match(first):
-        return GpuList(None, GapReason.ABSENT, f"not an NVIDIA GPU: {first[:80]}")
+        return GpuList(None, GapReason.ABSENT, say("not an NVIDIA GPU: {text}", text=first[:80]))
     return _numbered(texts)
 
 
@@ -94,10 +95,16 @@ def _numbered(texts: list[str]) -> GpuList:
             continue
         for entry in _entries(text, len(gpus)):
             if len(gpus) + len(entry.numbers) > _MAX_GPUS:
-                return GpuList(None, GapReason.UNREADABLE, f"more than {_MAX_GPUS} GPUs")
+                return GpuList(
+                    None, GapReason.UNREADABLE, say("more than {limit} GPUs", limit=_MAX_GPUS)
+                )
             gpus += [replace(entry.gpu, index=number) for number in entry.numbers]
     if not gpus:
-        detail = f"no list of GPUs: {texts[0][:80]}" if texts else "nothing stands there"
+        detail = (
+            say("no list of GPUs: {text}", text=texts[0][:80])
+            if texts
+            else say("nothing stands there")
+        )
         return GpuList(None, GapReason.UNREADABLE, detail)
     if len({gpu.index for gpu in gpus}) < len(gpus):
         gpus = [replace(gpu, index=i) for i, gpu in enumerate(gpus)]

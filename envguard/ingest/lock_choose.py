@@ -15,6 +15,7 @@ from envguard.facts.environment import (
     parse_label,
 )
 from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.sentences import say
 from envguard.ingest.lock_entry import admits, environments_of
 from envguard.ingest.pip_list import sort_distributions
 
@@ -75,7 +76,11 @@ def choose_entries(
 
 def _python_gap(locked: Locked, target: Target) -> Iterable[Gap]:
     if target.python is not None and not admits(locked.requires_python, target.python):
-        detail = f"the lock requires Python {locked.requires_python}, here is {target.python}"
+        detail = say(
+            "the lock requires Python {required}, here is {python}",
+            required=locked.requires_python,
+            python=target.python,
+        )
         yield Gap("environment.interpreter", GapReason.MISMATCH, SOURCE, detail)
 
 
@@ -92,13 +97,23 @@ def _elsewhere(locked: Locked, target: Target) -> tuple[list[int], list[Gap]]:
                     found.setdefault(position, []).append(choice)
     if not found:
         named = _named([locked.entries[i] for i in everywhere])
-        detail = f"the lock holds torch {named}, none of them for {target}"
+        detail = say(
+            "the lock holds torch {versions}, none of them for {target}",
+            versions=named,
+            target=target,
+        )
         return [], [Gap("environment.torch", GapReason.ABSENT, SOURCE, detail)]
     words = [
-        f"{locked.entries[i].version} with {', '.join(dict.fromkeys(choices))}"
+        say(
+            "{version} with {selections}",
+            version=locked.entries[i].version,
+            selections=", ".join(dict.fromkeys(choices)),
+        )
         for i, choices in sorted(found.items())
     ]
-    detail = f"torch is in no default selection: {'; '.join(words[:_MAX_NAMED])}"
+    detail = say(
+        "torch is in no default selection: {selections}", selections="; ".join(words[:_MAX_NAMED])
+    )
     return sorted(found), [Gap("environment.torch", GapReason.NOT_ASKED, SOURCE, detail)]
 
 
@@ -110,7 +125,12 @@ def _named(entries: Sequence[Entry]) -> str:
 def _ambiguous(name: str, entries: Sequence[Entry], target: Target) -> Gap:
     fact = "environment.torch" if name == TORCH else f"environment.distributions[{name}]"
     reason = GapReason.UNREADABLE if target.platform and target.python else GapReason.NOT_ASKED
-    detail = f"{name} is locked several times for {target}: {_named(entries)}"
+    detail = say(
+        "{package} is locked several times for {target}: {versions}",
+        package=name,
+        target=target,
+        versions=_named(entries),
+    )
     return Gap(fact, reason, SOURCE, detail)
 
 
@@ -119,7 +139,12 @@ def _missing_wheel(entries: Sequence[Entry], target: Target) -> Iterable[Gap]:
     for entry in entries:
         if entry.has_source or not entry.wheels or any(w.fits(target) for w in entry.wheels):
             continue
-        detail = f"the lock holds no wheel of {entry.name} {entry} for {target}"
+        detail = say(
+            "the lock holds no wheel of {package} {version} for {target}",
+            package=entry.name,
+            version=entry,
+            target=target,
+        )
         fact = f"environment.distributions[{entry.name}].url"
         yield Gap(fact, GapReason.ABSENT, SOURCE, detail)
 
@@ -203,6 +228,8 @@ def _label(entry: Entry, target: Target) -> tuple[Label, str]:
     by_index = label_of_url(entry.index_url) if entry.index_url else Label()
     if fitting and by_index.cuda is not None:
         # the folders of the PyTorch index for CUDA also hold CPU wheels of other processors
-        word = f"its wheel {fitting[0].filename} has no label although its index has one"
+        word = say(
+            "its wheel {wheel} has no label although its index has one", wheel=fitting[0].filename
+        )
         return Label(), word
     return by_index, ""

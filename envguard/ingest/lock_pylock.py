@@ -9,6 +9,7 @@ from envguard.facts.codec import from_dict
 from envguard.facts.environment import Manager
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.lock_record import LockRecord
+from envguard.facts.sentences import say
 from envguard.ingest.lock_entry import (
     Entry,
     Locked,
@@ -119,7 +120,9 @@ def _environment_gaps(lock: Pylock, target: Target) -> tuple[Gap, ...]:
     named = [str(marker) for marker in lock.environments]
     if any(holds(marker, variables) for marker in named for variables in candidates):
         return ()
-    detail = f"the lock is for {' or '.join(named[:4])}, not for {target}"
+    detail = say(
+        "the lock is for {targets}, not for {target}", targets=" or ".join(named[:4]), target=target
+    )
     return (Gap("environment.distributions", GapReason.MISMATCH, SOURCE, detail),)
 
 

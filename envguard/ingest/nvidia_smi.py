@@ -15,6 +15,7 @@ from envguard.facts.nvidia_smi_text import (
     parse_nvidia_smi,
     parse_nvidia_smi_list,
 )
+from envguard.facts.sentences import say
 from envguard.facts.versions import ComputeCapability, DriverVersion
 from envguard.ingest.report_part import MAX_PARTS, Part, driver_or_none, spans_of
 from envguard.values import dataclass
@@ -191,7 +192,7 @@ def _with_dots(gpu: Gpu, said: SmiText) -> Gpu:
 
 
 def _cut(gpu: Gpu, source: str) -> Gap:
-    detail = f"the table cuts the name: {gpu.name}"
+    detail = say("the table cuts the name: {name}", name=gpu.name)
     return Gap(f"machine.gpus[{gpu.index}].name", GapReason.UNREADABLE, source, detail)
 
 
@@ -233,7 +234,11 @@ def _complaint_part(number: int, words: str, following: Iterable[str]) -> Part:
     if complaint is not None and "no devices" in words.lower():
         return Part(number, Facts(Machine(gpus=(), readings=read_gpus((), TABLE))))
     reason = complaint.reason if complaint else GapReason.UNREADABLE
-    detail = f"{words}; NVML library version: {library}" if library else words
+    detail = (
+        say("{message}; NVML library version: {library}", message=words, library=library)
+        if library
+        else words
+    )
     if words.lower().startswith("unable to determine"):
         gaps: tuple[Gap, ...] = (Gap("machine.gpus", reason, TABLE, detail),)
     else:

@@ -10,6 +10,7 @@ from envguard.errors import InputError
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason, read_driver, read_gpus
 from envguard.facts.machine import Driver, Gpu, Machine, MigDevice, Reading
+from envguard.facts.sentences import say
 from envguard.ingest.report_part import MAX_PARTS, Part, cuda_or_none, driver_or_none, spans_of
 from envguard.values import dataclass
 
@@ -208,7 +209,10 @@ def _part(line: int, log: _Log, source: str) -> Part:
     found = gpus if gpus or is_none else None
     gaps = () if found is not None else (_no_gpus(source),)
     if driver.cuda is None and version is not None:
-        detail = f"no libcuda answered (CUDA Version: {log.top.get('cuda_version', 'not stated')})"
+        detail = say(
+            "no libcuda answered (CUDA Version: {cuda})",
+            cuda=log.top.get("cuda_version", "not stated"),
+        )
         gaps = (*gaps, Gap("machine.driver.cuda", GapReason.ABSENT, source, detail))
     readings = read_driver(driver, source)
     if found is not None:

@@ -18,6 +18,7 @@ from envguard.facts.environment import (
 )
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.sentences import say
 from envguard.ingest.report_part import MAX_PARTS, Part, version_or_none
 
 if TYPE_CHECKING:
@@ -232,7 +233,9 @@ def _part(line: int, found: Sequence[Distribution]) -> Part:
             f"environment.distributions[{d.name}].version",
             GapReason.UNREADABLE,
             SOURCE,
-            f"{d.url} states no version" if d.url else "what stands there is no version",
+            say("{url} states no version", url=d.url)
+            if d.url
+            else "what stands there is no version",
         )
         for d in distributions
         if d.version is None

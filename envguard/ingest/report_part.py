@@ -12,6 +12,7 @@ from envguard.facts.environment import BuildOrigin, Distribution, Environment, T
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Driver, Gpu, Machine, Reading
+from envguard.facts.sentences import say
 from envguard.facts.versions import CudaVersion, DriverVersion
 from envguard.facts.visible import mark_visible
 from envguard.values import dataclass
@@ -278,7 +279,7 @@ def _unstated(merged: Facts, gaps: Iterable[Gap], where: str) -> tuple[Gap, ...]
     said = {gap.fact for gap in gaps}
     wanted = (*_WANTED, "environment") if merged.environment is None else _WANTED
     return tuple(
-        Gap(fact, GapReason.NOT_ASKED, "text", f"{where} does not state it")
+        Gap(fact, GapReason.NOT_ASKED, "text", say("{where} does not state it", where=where))
         for fact in wanted
         if fact not in said and value_of(merged, fact) is None
     )

@@ -12,6 +12,7 @@ from packaging.version import Version
 from envguard.errors import InputError
 from envguard.facts.environment import Manager, label_of_url, label_of_version
 from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.sentences import say
 from envguard.facts.versions import refuse_long_numbers
 from envguard.ingest.lock_entry import Entry, Locked, Wheel, holds, wheels_of
 from envguard.ingest.pip_list import normalise_name
@@ -359,8 +360,8 @@ def _is_open(line: RequirementLine) -> bool:
 
 def _open_gap(line: RequirementLine) -> Gap:
     fact = f"environment.distributions[{line.entry.name}].version"
-    place = f"line {line.entry.line}: " if line.entry.line else ""
-    detail = f"{place}{line.requirement} is no exact pin"
+    place = say("line {line}: ", line=line.entry.line) if line.entry.line else ""
+    detail = say("{place}{requirement} is no exact pin", place=place, requirement=line.requirement)
     return Gap(fact, GapReason.ABSENT, SOURCE, detail)
 
 
@@ -377,7 +378,7 @@ def _take_requirement(said: Statement, found: _Gathering) -> None:
 def _take_option(said: Statement, found: _Gathering) -> None:
     option, value, where = said.option, said.text, said.where
     if option in _FILES:
-        detail = f"{where}: {value[:200]} is not read"
+        detail = say("{where}: {value} is not read", where=where, value=value[:200])
         found.gaps.append(Gap("environment.distributions", GapReason.NOT_ASKED, SOURCE, detail))
     elif option in _INDEXES:
         found.indexes.index = clean_address(value, where)

@@ -13,6 +13,7 @@ from envguard.facts.environment import Environment, Interpreter
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Gpu, Platform, Reading
+from envguard.facts.sentences import say
 from envguard.facts.versions import ComputeCapability, CudaVersion, DriverVersion
 from envguard.values import dataclass
 
@@ -156,7 +157,9 @@ def apply_stated(facts: Facts, stated: Stated) -> tuple[Facts, tuple[str, ...]]:
     machine, notes = facts.machine, []
     for label, old, new in _pairs(machine, stated):
         if old is not None and new is not None and str(old) != str(new):
-            notes.append(f"{label} {new} is stated and overrules {old}")
+            notes.append(
+                say("{label} {new} is stated and overrules {old}", label=label, new=new, old=old)
+            )
     host = replace(
         machine.host,
         platform=stated.platform or machine.host.platform,

@@ -18,6 +18,7 @@ from envguard.conditions import (
     break_holds,
     contradicted,
 )
+from envguard.facts.sentences import say
 from envguard.facts.versions import ComputeCapability, CudaVersion
 from envguard.lock.companions import torch_family
 from envguard.matrix.packages import Coverage, Mismatch, Scope
@@ -327,17 +328,37 @@ def _against_range(
     unmet = contradicted(row.needs, situation.versions) if row.scope.is_fatal else {}
     for name, bound in unmet.items():
         spoken = "torch for CUDA " if name == "torch_cuda" else f"{name} "
-        yield f"{which} needs {spoken}{bound}, for {row.feature}", True
+        yield (
+            say(
+                "{release} needs {what}{bound}, for {feature}",
+                release=which,
+                what=spoken,
+                bound=bound,
+                feature=row.feature,
+            ),
+            True,
+        )
     if row.mismatch in _HARMFUL and row.torch and not admits(row.torch, situation.torch):
-        yield f"{which} is compiled for torch {row.torch}", True
+        yield say("{release} is compiled for torch {torch}", release=which, torch=row.torch), True
     if situation.cuda is None:
         return
     built = row.cuda.major if row.cuda else None
     if built not in {None, situation.cuda.major} and not is_routed:
-        yield f"{which} is built for CUDA {built}", row.mismatch is not Mismatch.DEGRADED
+        yield (
+            say("{release} is built for CUDA {built}", release=which, built=built),
+            row.mismatch is not Mismatch.DEGRADED,
+        )
     lowest = situation.capability
     if row.capability and lowest and row.scope is Scope.RUNTIME and lowest < row.capability:
-        yield f"{which} serves compute capability {row.capability} and above, not {lowest}", True
+        yield (
+            say(
+                "{release} serves compute capability {capability} and above, not {lowest}",
+                release=which,
+                capability=row.capability,
+                lowest=lowest,
+            ),
+            True,
+        )
 
 
 def _against_releases(
@@ -346,17 +367,32 @@ def _against_releases(
     """Releases one by one: the torch and the CUDA that their compiled files are for."""
     releases, cuda = table.releases, situation.cuda
     other_torch = [r for r in releases if r.torch and not admits(r.torch, situation.torch)]
-    words = f"these releases of {package} are not compiled for torch {situation.torch}"
+    words = say(
+        "these releases of {package} are not compiled for torch {torch}",
+        package=package,
+        torch=situation.torch,
+    )
     yield from _against(package, other_torch, releases, words)
     if cuda is None:
         return
     if is_cuda_compared:
         other = [r for r in releases if r.cuda and r.cuda.major not in {None, cuda.major}]
-        words = f"these releases of {package} are built for another CUDA than {cuda.major}"
+        words = say(
+            "these releases of {package} are built for another CUDA than {major}",
+            package=package,
+            major=cuda.major,
+        )
         yield from _against(package, other, releases, words)
     bare = [r for r in releases if r.libraries and not _has_library(table, r, situation)]
     yield from _against(
-        package, bare, releases, f"these releases of {package} pack no library for CUDA {cuda}"
+        package,
+        bare,
+        releases,
+        say(
+            "these releases of {package} pack no library for CUDA {cuda}",
+            package=package,
+            cuda=cuda,
+        ),
     )
 
 
@@ -468,10 +504,20 @@ def _bound_package(
     rooms = _rooms(needed, admitted)
     if not rooms:
         reasons = "; ".join(_reasons(needed, admitted))
-        return Bounds(against=f"the request says {name}{stated}, but {reasons}")
+        return Bounds(
+            against=say(
+                "the request says {name}{bounds}, but {reasons}",
+                name=name,
+                bounds=stated,
+                reasons=reasons,
+            )
+        )
     better = _rooms(avoids, admitted)
     if not better:
-        notes = tuple(f"{name}{stated}: {reason}" for reason in _reasons(wishes, admitted))
+        notes = tuple(
+            say("{name}{bounds}: {reason}", name=name, bounds=stated, reason=reason)
+            for reason in _reasons(wishes, admitted)
+        )
         return Bounds(tuple(_bounds_around(name, needed, rooms, matrix)), notes=notes)
     hard = _bounds_around(name, needed, better, matrix)
     return Bounds((*hard, *_bounds_around(name, wishes, better, matrix)))
@@ -626,7 +672,7 @@ def _cure(row: Break, versions: Mapping[str, Version], request: LockRequest) -> 
     involved = ", ".join(f"{name} {versions[name]}" for name in row.when if name in versions)
     if is_needed(row):
         return Bounds(against=f"{involved}: {row.title}")
-    return Bounds(notes=(f"{involved}: {row.title}",))
+    return Bounds(notes=(say("{packages}: {title}", packages=involved, title=row.title),))
 
 
 def _is_open(cure: Mapping[str, SpecifierSet], request: LockRequest) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from envguard.backend import Candidate, Ladder, Rejected, Wish, has_gpu_to_serve, rank_builds
 from envguard.errors import InputError
 from envguard.facts.machine import Driver, Host, Machine
+from envguard.facts.sentences import say
 from envguard.facts.versions import CPU, DriverVersion
 from envguard.fit import DriverGrade, grade_driver
 from envguard.lock.companions import lacks_companion
@@ -198,19 +199,26 @@ def _remarks(
     if candidate.build.backend == CPU and request.backend is None:
         yield "a CPU build is locked: there is no NVIDIA GPU among the machines"
     if candidate.grade is DriverGrade.UNKNOWN and floor is not None:
-        yield f"no driver is known: the build needs driver {floor} or newer"
+        yield say("no driver is known: the build needs driver {floor} or newer", floor=floor)
     if not candidate.build.is_verified and request.is_offline:
-        yield f"that {candidate.build.label} is published is announced, not established"
+        yield say(
+            "that {build} is published is announced, not established", build=candidate.build.label
+        )
     cut = [str(pin.name) for pin in pins if any(file.had_query for file in pin.artifacts)]
     if cut:
-        yield (
-            f"the addresses of {', '.join(cut)} are written without the query that the index "
-            "gave with them: where the server gives nothing without it (signed addresses, which "
-            "expire), use --style index or an index with lasting addresses"
+        yield say(
+            "the addresses of {indexes} are written without the query that the index gave "
+            "with them: where the server gives nothing without it (signed addresses, which "
+            "expire), use --style index or an index with lasting addresses",
+            indexes=", ".join(cut),
         )
     for pin in pins:
         if pin.index_url.startswith("file:"):
-            yield f"{pin.name} comes from {pin.index_url}, which the machines must have too"
+            yield say(
+                "{package} comes from {index}, which the machines must have too",
+                package=pin.name,
+                index=pin.index_url,
+            )
 
 
 def _make_plan(

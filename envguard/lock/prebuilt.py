@@ -11,6 +11,7 @@ from packaging.version import Version
 from envguard.conditions import admits
 from envguard.errors import NetworkError
 from envguard.facts.machine import OperatingSystem
+from envguard.facts.sentences import say
 from envguard.lock.prebuilt_rows import Combination
 from envguard.values import dataclass
 
@@ -103,8 +104,15 @@ def find_wheel(
     minor = ".".join(map(str, build.version.release[:2]))
     which = f"{wheels.name}{stated}"
     return Missing(
-        f"there is no prebuilt wheel of {which} for torch {minor}, CUDA {cuda.major if cuda else 0}"
-        f", {target.python_tag} on {target.platform}",
+        say(
+            "there is no prebuilt wheel of {release} for torch {torch}, CUDA {cuda}, "
+            "{python} on {platform}",
+            release=which,
+            torch=minor,
+            cuda=cuda.major if cuda else 0,
+            python=target.python_tag,
+            platform=target.platform,
+        ),
         can_be_built=True,
     )
 
@@ -112,17 +120,23 @@ def find_wheel(
 def _never(wheels: WheelMatrix, build: TorchBuildRow, target: Target, situation: Situation) -> str:
     """Why no wheel can serve, whatever was published."""
     if build.backend.cuda is None:
-        return f"{wheels.name} needs a CUDA build of torch"
+        return say("{package} needs a CUDA build of torch", package=wheels.name)
     if target.platform.system is not OperatingSystem.LINUX:
-        return f"{wheels.name} publishes prebuilt wheels for Linux only"
+        return say("{package} publishes prebuilt wheels for Linux only", package=wheels.name)
     if build.cxx11_abi is None:
-        return f"the C++ ABI of {build.label} is not recorded, a wheel of {wheels.name} needs it"
+        return say(
+            "the C++ ABI of {build} is not recorded, a wheel of {package} needs it",
+            build=build.label,
+            package=wheels.name,
+        )
     lowest = situation.capability
     needed = [r.capability for r in wheels.table.ranges() if r.capability is not None]
     if lowest is not None and needed and lowest < min(needed):
-        return (
-            f"{wheels.name} serves compute capability {min(needed)} and above, the machines "
-            f"have {lowest}"
+        return say(
+            "{package} serves compute capability {needed} and above, the machines have {lowest}",
+            package=wheels.name,
+            needed=min(needed),
+            lowest=lowest,
         )
     return ""
 

@@ -9,6 +9,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from envguard.conditions import admits, bounds_hold
+from envguard.facts.sentences import say
 from envguard.lock.companions import companion_constraints, expected_companions, torch_family
 from envguard.lock.constraints import (
     Bounds,
@@ -87,7 +88,14 @@ class Prepared:
         """The same with only those bounds without which nothing works."""
         given_up = [item for item in self.bounds if not item.is_needed]
         found = self._without(given_up)
-        notes = (f"{item.requirement} is not kept: {item.reason}" for item in given_up)
+        notes = (
+            say(
+                "{requirement} is not kept: {reason}",
+                requirement=item.requirement,
+                reason=item.reason,
+            )
+            for item in given_up
+        )
         return replace(found, notes=(*found.notes, *notes))
 
     def with_other_cures(self, names: Container[str]) -> Prepared:
@@ -178,11 +186,17 @@ def _with_source(prepared: Prepared, wheels: WheelMatrix, refusal: str) -> Prepa
     builds = tuple(wheels.source_builds())
     metadata = ((Requirement(f"{wheels.name}{b.versions}"), b.requires) for b in builds)
     tools = builds[0].tools if builds else "a CUDA toolkit and a C++ compiler"
-    note = (
-        f"{wheels.name} is built from source on the machine: it takes {tools}; install torch "
-        "first, then the rest with --no-build-isolation"
+    note = say(
+        "{package} is built from source on the machine: it takes {tools}; install torch "
+        "first, then the rest with --no-build-isolation",
+        package=wheels.name,
+        tools=tools,
     )
-    warning = (f"building {wheels.name} may fail: {refusal}",) if refusal else ()
+    warning = (
+        (say("building {package} may fail: {reason}", package=wheels.name, reason=refusal),)
+        if refusal
+        else ()
+    )
     problem = prepared.problem
     known = (*problem.known_metadata, *metadata)
     return replace(

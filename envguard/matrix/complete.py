@@ -10,6 +10,7 @@ from packaging.version import Version
 from envguard.facts.environment import Accelerator, BuildOrigin, TorchBuild, label_of_version
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import OperatingSystem, Platform, Reading
+from envguard.facts.sentences import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,10 +80,14 @@ def capability_of(name: str, matrix: Matrix) -> tuple[ComputeCapability | None, 
         case [only]:
             return only, ""
         case []:
-            return None, f"no GPU named {name!r} is known"
+            return None, say("no GPU named {name!r} is known", name=name)
         case several:
             listed = ", ".join(str(capability) for capability in several)
-            return None, f"{name!r} was sold with several compute capabilities: {listed}"
+            return None, say(
+                "{name!r} was sold with several compute capabilities: {capabilities}",
+                name=name,
+                capabilities=listed,
+            )
 
 
 def possible_platforms(machine: Machine) -> tuple[Platform, ...]:

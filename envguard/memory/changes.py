@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
+from envguard.facts.sentences import say
 from envguard.memory.job import Job, Optimizer, Option, Place, Recompute, SaveMode, Strategy
 from envguard.memory.plan import GIB, MemoryLimits, MemoryPlan, limits_of
 from envguard.memory.request import is_valid
@@ -187,14 +188,14 @@ def _hardware(table: MemoryTable, limits: MemoryLimits, plan: MemoryPlan) -> Ite
         if limits.host_total is not None and size * GIB > limits.host_total:
             larger = _with_host(table, limits, size)
             if _holds(plan, larger, host=True):
-                words, option = f"{size} GiB of host memory", f"--host-memory {size}"
+                words, option = say("{size} GiB of host memory", size=size), f"--host-memory {size}"
                 yield Change(8, words, option, plan.job, larger)
                 break
     for size in _GPU_SIZES:
         if limits.gpu_total is not None and size * GIB > limits.gpu_total:
             larger = _with_gpu(table, limits, size)
             if _holds(plan, larger, host=False):
-                words, option = f"GPUs of {size} GiB", f"--gpu-memory {size}"
+                words, option = say("GPUs of {size} GiB", size=size), f"--gpu-memory {size}"
                 yield Change(9, words, option, plan.job, larger)
                 break
 

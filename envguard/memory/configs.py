@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.errors import DocumentError, InputError
+from envguard.facts.sentences import say
 from envguard.files import is_file, read_utf8
 from envguard.memory.flat_yaml import parse_flat_yaml
 from envguard.memory.job import Place, Precision, Recompute, Strategy
@@ -83,8 +84,11 @@ def read_deepspeed(document: Object, where: str) -> Settings:
     if stated_section(document, "activation_checkpointing", where) is not None:
         # it only configures deepspeed.checkpointing; whether the model calls it is not said here
         found.notes.append(
-            f"{where}: activation_checkpointing does not switch checkpointing on by itself; "
-            "state --recompute"
+            say(
+                "{where}: activation_checkpointing does not switch checkpointing on by "
+                "itself; state --recompute",
+                where=where,
+            )
         )
     return found
 

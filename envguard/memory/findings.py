@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.sentences import say
 from envguard.memory.plan import GIB, MemoryPlan, Phase, Side
 from envguard.memory.verdict import (
     Break,
@@ -94,9 +95,18 @@ def _broken(
             code=_CODES[cause],
             cause=cause,
             status=Status.FAIL,
-            title=f"{_NAMES[first.side]} breaks in {_phases(same)}: {_gib(first.need)} needed, "
-            f"{_gib(first.limit)} usable",
-            detail=f"{_WORDS[cause]}. {_largest_words(stack)}",
+            title=say(
+                "{memory} breaks in {phases}: {need} needed, {limit} usable",
+                memory=_NAMES[first.side],
+                phases=_phases(same),
+                need=_gib(first.need),
+                limit=_gib(first.limit),
+            ),
+            detail=say(
+                "{meaning}. {largest_parts}",
+                meaning=_WORDS[cause],
+                largest_parts=_largest_words(stack),
+            ),
             evidence=_evidence(stack, first.phase),
             remedy=_remedy(tried),
             source=_source(stack, table),
@@ -120,11 +130,22 @@ def _depending(
             code=_DEPENDS,
             cause="memory-plan",
             status=Status.UNKNOWN if found.breaks_as_assumed else Status.WARN,
-            title=f"{_NAMES[side]} in {found.phase.value} depends on what is not stated: "
-            f"{_gib(breaking.need)} with {' '.join(breaking.words)}, {_gib(fitting.need)} with "
-            f"{' '.join(fitting.words)}, {_gib(found.limit)} usable",
-            detail=f"State {' and '.join(option.value for option in found.options)} for a verdict. "
-            f"{_largest_words(stack)}",
+            title=say(
+                "{memory} in {phase} depends on what is not stated: {high} with "
+                "{worst_case}, {low} with {best_case}, {limit} usable",
+                memory=_NAMES[side],
+                phase=found.phase.value,
+                high=_gib(breaking.need),
+                worst_case=" ".join(breaking.words),
+                low=_gib(fitting.need),
+                best_case=" ".join(fitting.words),
+                limit=_gib(found.limit),
+            ),
+            detail=say(
+                "State {options} for a verdict. {largest_parts}",
+                options=" and ".join(option.value for option in found.options),
+                largest_parts=_largest_words(stack),
+            ),
             evidence=_evidence(stack, found.phase),
             remedy=_remedy(tried) if tried else None,
         )
@@ -156,7 +177,10 @@ def _remedy(tried: tuple[Tried, ...]) -> Remedy:
     enough = [t for t in tried if t.is_enough]
     if not enough:
         return Remedy("no single change that was tried is enough; see the changes for their peaks")
-    words = [f"{t.change.words} (host {_host(t)}, GPU {_gpu(t)})" for t in enough[:3]]
+    words = [
+        say("{change} (host {host}, GPU {gpu})", change=t.change.words, host=_host(t), gpu=_gpu(t))
+        for t in enough[:3]
+    ]
     return Remedy("cheapest single changes that fit: " + "; ".join(words))
 
 
@@ -183,9 +207,16 @@ def _tight(plan: MemoryPlan, limits: MemoryLimits, told: frozenset[Side]) -> Ite
             code=_TIGHT,
             cause="memory-plan",
             status=Status.WARN,
-            title=f"{_NAMES[side]} may not do in {worst.phase.value}: {_gib(total.likely)} is "
-            f"likely, up to {_gib(total.high)} possible, {_gib(limit)} usable",
-            detail=f"{_wide_words(worst.stack(side))}",
+            title=say(
+                "{memory} may not do in {phase}: {likely} is likely, up to {high} possible, "
+                "{limit} usable",
+                memory=_NAMES[side],
+                phase=worst.phase.value,
+                likely=_gib(total.likely),
+                high=_gib(total.high),
+                limit=_gib(limit),
+            ),
+            detail=say("{widest_ranges}", widest_ranges=_wide_words(worst.stack(side))),
         )
 
 
@@ -193,9 +224,16 @@ def _wide_words(stack: Stack) -> str:
     wide = [n for n in stack.lines if _gib(n.amount.low) != _gib(n.amount.high)]
     lines = sorted(wide, key=lambda n: n.amount.likely - n.amount.high)[:2]
     parts = [
-        f"{n.part.value} {_gib(n.amount.low)} to {_gib(n.amount.high)} ({n.formula})" for n in lines
+        say(
+            "{part} {low} to {high} ({formula})",
+            part=n.part.value,
+            low=_gib(n.amount.low),
+            high=_gib(n.amount.high),
+            formula=n.formula,
+        )
+        for n in lines
     ]
-    return f"Widest ranges: {', '.join(parts)}." if parts else ""
+    return say("Widest ranges: {parts}.", parts=", ".join(parts)) if parts else ""
 
 
 def _resume(plan: MemoryPlan, limits: MemoryLimits) -> Iterator[Finding]:
@@ -208,9 +246,17 @@ def _resume(plan: MemoryPlan, limits: MemoryLimits) -> Iterator[Finding]:
             code=_CODES["host-oom-resume"],
             cause="host-oom-resume",
             status=Status.WARN,
-            title=f"a run that resumes from this checkpoint would need {_gib(stack.total.likely)} "
-            f"of host memory, {_gib(limits.host_usable)} are usable",
-            detail=f"{_WORDS['host-oom-resume']}. {_largest_words(stack)}",
+            title=say(
+                "a run that resumes from this checkpoint would need {need} of host memory, "
+                "{limit} are usable",
+                need=_gib(stack.total.likely),
+                limit=_gib(limits.host_usable),
+            ),
+            detail=say(
+                "{meaning}. {largest_parts}",
+                meaning=_WORDS["host-oom-resume"],
+                largest_parts=_largest_words(stack),
+            ),
             evidence=_evidence(stack, Phase.RESUME),
         )
 
@@ -225,7 +271,11 @@ def _growth(plan: MemoryPlan, limits: MemoryLimits, breaks: tuple[Break, ...]) -
             code=_GROWTH,
             cause="host-oom-growth",
             status=Status.WARN,
-            title=f"offloaded states leave little room to grow: {_gib(need)} of {_gib(limit)}",
+            title=say(
+                "offloaded states leave little room to grow: {need} of {limit}",
+                need=_gib(need),
+                limit=_gib(limit),
+            ),
             detail="Host memory of offloaded runs was seen to grow by up to 40 % in the first "
             "steps (page-locked caches, data workers); this plan has no formula for it.",
         )
@@ -239,8 +289,14 @@ def _not_judged(plan: MemoryPlan, limits: MemoryLimits) -> Iterator[Finding]:
                 code=_NOT_JUDGED,
                 cause="memory-plan",
                 status=Status.SKIP,
-                title=f"{_NAMES[side]} is not judged: its size is not known ({option}); "
-                f"{_gib(worst.stack(side).total.likely)} is needed in {worst.phase.value}",
+                title=say(
+                    "{memory} is not judged: its size is not known ({option}); {need} is "
+                    "needed in {phase}",
+                    memory=_NAMES[side],
+                    option=option,
+                    need=_gib(worst.stack(side).total.likely),
+                    phase=worst.phase.value,
+                ),
             )
 
 
@@ -251,8 +307,13 @@ def _nothing_to_judge(plan: MemoryPlan) -> Finding:
         cause="memory-plan",
         status=Status.UNKNOWN,
         title="no limit to hold the plan against: state --gpu-memory and --host-memory",
-        detail=f"Needed: {_gib(gpu.gpu.total.likely)} a GPU in {gpu.phase.value}, "
-        f"{_gib(host.host.total.likely)} a node in {host.phase.value}.",
+        detail=say(
+            "Needed: {gpu_need} a GPU in {gpu_phase}, {host_need} a node in {host_phase}.",
+            gpu_need=_gib(gpu.gpu.total.likely),
+            gpu_phase=gpu.phase.value,
+            host_need=_gib(host.host.total.likely),
+            host_phase=host.phase.value,
+        ),
     )
 
 
@@ -263,7 +324,15 @@ def _fitting(plan: MemoryPlan, limits: MemoryLimits) -> Finding:
         if limit is not None:
             worst = plan.peak(side)
             need = worst.stack(side).total.likely
-            parts.append(f"{_NAMES[side]} {_gib(need)} of {_gib(limit)} in {worst.phase.value}")
+            parts.append(
+                say(
+                    "{memory} {need} of {limit} in {phase}",
+                    memory=_NAMES[side],
+                    need=_gib(need),
+                    limit=_gib(limit),
+                    phase=worst.phase.value,
+                )
+            )
     return Finding(
         code=_FITS,
         cause="memory-plan",

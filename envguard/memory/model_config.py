@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from envguard.errors import DocumentError
 from envguard.facts.facts import decode_json
+from envguard.facts.sentences import say
 from envguard.files import is_folder, read_utf8
 from envguard.memory.config_fields import ConfigFields
 from envguard.memory.encoders import (
@@ -110,7 +111,10 @@ def count_model(document: Mapping[str, object], where: str) -> ModelShape:
     used = tuple(fields.used)
     notes = shape.notes
     if shape.spread > 1:
-        notes = (*notes, f"fields used of {where}: {', '.join(used)}")
+        notes = (
+            *notes,
+            say("fields used of {where}: {fields}", where=where, fields=", ".join(used)),
+        )
     return replace(shape, fields=used, notes=notes)
 
 
@@ -141,8 +145,11 @@ def _add_vision(
     if not is_known:
         spread = UNKNOWN_SPREAD
         notes.append(
-            f"architecture {shape.name!r} is not known: counted as a Llama-like decoder, and the "
-            "range is widened"
+            say(
+                "architecture {architecture!r} is not known: counted as a Llama-like "
+                "decoder, and the range is widened",
+                architecture=shape.name,
+            )
         )
     vision = count_vision(fields, model_type, shape.hidden)
     inner = fields.inner("vision_config")
@@ -183,5 +190,8 @@ def _total(metadata: dict[str, object], path: Path) -> tuple[int, tuple[str, ...
     place = f"{path}: metadata.total_size"
     most = 2 * _MOST_PARAMS
     size = stated_number(metadata.get("total_size"), place, least=2, most=most, what="a size")
-    note = f"{path.name} states bytes only: its tensors are taken to be of 2 bytes an element"
+    note = say(
+        "{file} states bytes only: its tensors are taken to be of 2 bytes an element",
+        file=path.name,
+    )
     return size // 2, (note,)

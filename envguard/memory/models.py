@@ -7,6 +7,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from envguard.facts.sentences import say
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -494,8 +495,15 @@ def guess_shape(params: int, table: MemoryTable, *, layers: int | None = None) -
         is_gated=near.is_gated,
         is_guess=True,
         notes=(
-            f"only the size is known: {depth} layers of width {near.hidden} and a vocabulary of "
-            f"{near.vocab} as in {near.name} are assumed for activations and buffers",
+            say(
+                "only the size is known: {layer_count} layers of width {width} and a "
+                "vocabulary of {vocabulary} as in {model} are assumed for activations and "
+                "buffers",
+                layer_count=depth,
+                width=near.hidden,
+                vocabulary=near.vocab,
+                model=near.name,
+            ),
         ),
     )
 

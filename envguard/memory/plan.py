@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.errors import DocumentError, InputError
+from envguard.facts.sentences import say
 from envguard.matrix.memory import MemoryTable
 from envguard.memory.formulas import Book, Line, Stack, job_symbols
 from envguard.memory.gpu import plan_gpu
@@ -321,12 +322,21 @@ def calibrate(plan: MemoryPlan, measured: Measured) -> Calibration:
             )
         factors[side, phase] = factor
         words.append(
-            f"{side.value} in {phase.value} is scaled by {factor:.2f} to the measured "
-            f"{size / GIB:.1f} GiB"
+            say(
+                "{memory} in {phase} is scaled by {factor:.2f} to the measured {size:.1f} GiB",
+                memory=side.value,
+                phase=phase.value,
+                factor=factor,
+                size=size / GIB,
+            )
         )
     others = {side: _middle(factors, side) for side in Side}
     words += [
-        f"{side.value} in the phases that were not measured is scaled by {factor:.2f}"
+        say(
+            "{memory} in the phases that were not measured is scaled by {factor:.2f}",
+            memory=side.value,
+            factor=factor,
+        )
         for side, factor in others.items()
         if factor != 1.0 and sum(1 for key in factors if key[0] is side) < len(plan.run)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envguard.facts.report import Report, make_report
+from envguard.facts.sentences import say
 from envguard.memory.changes import SweepRow, Tried, sweep, try_changes
 from envguard.memory.findings import plan_findings
 from envguard.memory.formulas import job_symbols
@@ -53,7 +54,13 @@ def other_estimates(job: Job, table: MemoryTable) -> tuple[Estimate, ...]:
     """DeepSpeed's own figure for this job where it has one, then the known misleading rules."""
     own = _deepspeed(job, table)
     rules = tuple(
-        Estimate(row.tool, "", None, None, f"says {row.claim}; in truth {row.reality}")
+        Estimate(
+            row.tool,
+            "",
+            None,
+            None,
+            say("says {claim}; in truth {reality}", claim=row.claim, reality=row.reality),
+        )
         for row in table.wrong_estimators
     )
     return (*((own,) if own else ()), *rules)

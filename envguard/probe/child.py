@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from envguard.facts.gaps import GapReason
+from envguard.facts.sentences import say
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ class ChildResult:
     def ending(self) -> str:
         """``ended with status 7: <last words>``, for a child that gave no usable answer."""
         words = f": {self.last_words[:200]}" if self.last_words else ""
-        return f"ended with status {self.status}{words}"
+        return say("ended with status {status}{reason}", status=self.status, reason=words)
 
 
 class Child:
@@ -237,7 +238,9 @@ class Child:
             stdout=stdout,
             stderr=stderr,
             reason=reason,
-            detail=f"{self._program} {detail}" if detail else "",
+            detail=say("{program} {detail}", program=self._program, detail=detail)
+            if detail
+            else "",
         )
 
     def _not_started(self) -> ChildResult:
@@ -247,21 +250,23 @@ class Child:
         elif isinstance(self._error, PermissionError):
             reason = GapReason.FORBIDDEN
         words = getattr(self._error, "strerror", None) or str(self._error)
-        detail = f"{self._program} could not be started: {words}"
+        detail = say(
+            "{program} could not be started: {reason}", program=self._program, reason=words
+        )
         return ChildResult(self._program, None, reason=reason, detail=detail)
 
     def _wait(self, process: subprocess.Popen[bytes]) -> tuple[GapReason, str] | None:
         """Wait for the child's end; the reason why it must be killed, or None."""
-        late = GapReason.TIMED_OUT, f"gave no answer within {self._timeout_s:g} s"
+        late = GapReason.TIMED_OUT, say("gave no answer within {time:g} s", time=self._timeout_s)
         while self._pipes.pump(min(_POLL_S, self._deadline - time.monotonic())):
             if self._pipes.is_full:
-                return GapReason.UNREADABLE, f"wrote more than {self._limit} bytes"
+                return GapReason.UNREADABLE, say("wrote more than {limit} bytes", limit=self._limit)
             if process.poll() is not None:
                 return None  # a descendant may hold the pipes open; it is not waited for
             if time.monotonic() >= self._deadline:
                 return late
         if self._pipes.is_full:
-            return GapReason.UNREADABLE, f"wrote more than {self._limit} bytes"
+            return GapReason.UNREADABLE, say("wrote more than {limit} bytes", limit=self._limit)
         try:
             process.wait(max(0.0, self._deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -332,9 +337,9 @@ def _judge(status: int | None) -> tuple[GapReason | None, str]:
     if status is None:
         return GapReason.TIMED_OUT, "does not end even when killed"
     if status < 0:
-        return GapReason.CRASHED, f"was ended by {signal_name(-status)}"
+        return GapReason.CRASHED, say("was ended by {signal}", signal=signal_name(-status))
     if sys.platform == "win32" and status >= _WINDOWS_FATAL:
-        return GapReason.CRASHED, f"ended with {status:#010x}"
+        return GapReason.CRASHED, say("ended with {status:#010x}", status=status)
     return None, ""
 
 
@@ -343,4 +348,4 @@ def signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
-        return f"signal {number}"
+        return say("signal {number}", number=number)

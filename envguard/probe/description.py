@@ -19,6 +19,7 @@ from envguard.facts.environment import (
     label_of_version,
 )
 from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.sentences import say
 from envguard.facts.variables import printable
 from envguard.probe.torch_file import build_of, parse_version_file
 
@@ -71,8 +72,14 @@ def _not_run(files: list[str]) -> list[Gap]:
     if not files:
         return []
     named = ", ".join(map(str, files[:_MOST_NAMED]))
-    more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
-    detail = f"the code in {named}{more} was not run; what it does to imports is not known"
+    more = (
+        say(" and {count} more", count=len(files) - _MOST_NAMED) if len(files) > _MOST_NAMED else ""
+    )
+    detail = say(
+        "the code in {files}{more} was not run; what it does to imports is not known",
+        files=named,
+        more=more,
+    )
     return [Gap("environment.start_up", GapReason.NOT_ASKED, PROBE, detail)]
 
 
@@ -86,7 +93,11 @@ def _distributions(
         found.append(distribution)
         if distribution.version is None:
             fact = f"environment.distributions[{distribution.name}].version"
-            detail = f"{record['version']!r} in {record['location']} is not a version"
+            detail = say(
+                "{version!r} in {folder} is not a version",
+                version=record["version"],
+                folder=record["location"],
+            )
             gaps.append(Gap(fact, GapReason.UNREADABLE, PROBE, detail))
     unique = dict.fromkeys(found)  # a development install is linked and on sys.path
     return tuple(sorted(unique, key=lambda d: d.name)), gaps
@@ -125,7 +136,9 @@ def _torch(
     if build is not None:
         return build, ()
     what = "a single module" if found.get("is_module") else "a folder without a usable version.py"
-    detail = f"{location} is {what}, yet it is what `import torch` takes"
+    detail = say(
+        "{folder} is {what}, yet it is what `import torch` takes", folder=location, what=what
+    )
     gap = Gap("environment.torch", GapReason.UNREADABLE, PROBE, detail)
     if metadata is None or not location.startswith(f"{metadata.location}{os.sep}"):
         return None, (gap,)
@@ -136,9 +149,13 @@ def _torch_without_package(
     metadata: Distribution | None,
 ) -> tuple[TorchBuild | None, tuple[Gap, ...]]:
     if metadata is None:
-        detail = "no torch on sys.path"
+        detail = say("no torch on sys.path")
         return None, (Gap("environment.torch", GapReason.ABSENT, PROBE, detail),)
-    detail = f"metadata of torch {metadata.version} in {metadata.location}, but no package torch"
+    detail = say(
+        "metadata of torch {version} in {folder}, but no package torch",
+        version=metadata.version,
+        folder=metadata.location,
+    )
     return None, (Gap("environment.torch", GapReason.MISMATCH, PROBE, detail),)
 
 

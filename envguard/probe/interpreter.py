@@ -15,6 +15,7 @@ from envguard.facts.environment import (
     Environment,
 )
 from envguard.facts.gaps import Gap, GapReason
+from envguard.facts.sentences import say
 from envguard.facts.variables import printable
 from envguard.probe.child import Child, ChildResult
 from envguard.probe.description import PROBE, parse_description
@@ -239,12 +240,19 @@ def _answer(text: str) -> dict[str, Any] | None:
 def _no_answer(result: ChildResult, python: str) -> Gap:
     fact, name = "environment.interpreter", printable(python)
     if result.reason is not None:
-        return Gap(fact, result.reason, PROBE, f"{name}: {result.detail}")
+        return Gap(
+            fact, result.reason, PROBE, say("{python}: {detail}", python=name, detail=result.detail)
+        )
     words = result.last_words
     if result.status == 0 or not _speaks_python(result):
         said = f" (it said: {words[:120]})" if words else f" (it ended with {result.status})"
         raise InputError(f"--python: {python!r} is not a Python interpreter{said}")
-    return Gap(fact, GapReason.UNREADABLE, PROBE, f"{name} {result.ending}")
+    return Gap(
+        fact,
+        GapReason.UNREADABLE,
+        PROBE,
+        say("{python} {ending}", python=name, ending=result.ending),
+    )
 
 
 def _speaks_python(result: ChildResult) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Driver, Gpu, Reading
+from envguard.facts.sentences import say
 from envguard.facts.versions import ComputeCapability
 from envguard.probe.answers import (
     Said,
@@ -61,7 +62,9 @@ def _last_answer(text: str) -> dict[str, Any]:
 
 def _crash(result: ChildResult, fact: str) -> Gap:
     reason = result.reason or GapReason.UNREADABLE
-    return Gap(fact, reason, PROBE, result.detail or f"asking libcuda {result.ending}")
+    return Gap(
+        fact, reason, PROBE, result.detail or say("asking libcuda {ending}", ending=result.ending)
+    )
 
 
 def _missing(words: str) -> Gap:
@@ -75,9 +78,18 @@ def _driver(answer: dict[str, Any]) -> tuple[Driver, list[Gap]]:
     cuda = cuda_from_api(answer.get("cuda"))
     gaps = []
     if cuda is None:
-        words = str(answer.get("error") or f"it reports CUDA {answer.get('cuda')}")
+        words = str(
+            answer.get("error") or say("it reports CUDA {version}", version=answer.get("cuda"))
+        )
         where = f"{path}: " if path else ""
-        gaps.append(Gap("machine.driver.cuda", GapReason.UNREADABLE, PROBE, f"{where}{words}"))
+        gaps.append(
+            Gap(
+                "machine.driver.cuda",
+                GapReason.UNREADABLE,
+                PROBE,
+                say("{where}{message}", where=where, message=words),
+            )
+        )
     driver = Driver(
         cuda=cuda,
         user_mode_version=driver_version_of_file(path),

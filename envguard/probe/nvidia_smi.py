@@ -12,6 +12,7 @@ from envguard.facts.nvidia_smi_text import (
     parse_nvidia_smi,
     parse_nvidia_smi_csv,
 )
+from envguard.facts.sentences import say
 from envguard.probe.answers import Said, read_driver, read_gpus
 
 if TYPE_CHECKING:
@@ -77,5 +78,5 @@ def _missing(text: SmiText, result: ChildResult, is_missing: bool, fact: str) ->
         return (Gap(fact, result.reason, PROBE, result.detail),)
     if text.complaint is not None:
         return (Gap(fact, text.complaint.reason, PROBE, text.complaint.words),)
-    detail = f"its output does not state it (exit status {result.status})"
+    detail = say("its output does not state it (exit status {status})", status=result.status)
     return (Gap(fact, GapReason.UNREADABLE, PROBE, detail),)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Driver, Gpu, MigDevice, Reading
+from envguard.facts.sentences import say
 from envguard.facts.versions import ComputeCapability
 from envguard.probe.answers import (
     Said,
@@ -155,16 +156,16 @@ def _no_answer(result: ChildResult) -> tuple[Gap, ...]:
 def _failed(result: ChildResult, *facts: str) -> list[Gap]:
     """Gaps for a child that gave no (further) answer."""
     reason = result.reason or GapReason.UNREADABLE
-    detail = result.detail or f"asking NVML {result.ending}"
+    detail = result.detail or say("asking NVML {ending}", ending=result.ending)
     return [Gap(fact, reason, PROBE, detail) for fact in facts]
 
 
 def _gap(fact: str, code: int, words: str = "") -> Gap:
-    name, reason = _CODES.get(code, (f"NVML error {code}", GapReason.UNREADABLE))
+    name, reason = _CODES.get(code, (say("NVML error {error}", error=code), GapReason.UNREADABLE))
     if code == _LIBRARY_NOT_FOUND and words and "cannot open shared object file" not in words:
         reason = GapReason.UNREADABLE  # it is there and cannot be loaded
     hint = words or _HINTS.get(code, "")
-    return Gap(fact, reason, PROBE, f"{name}: {hint}" if hint else name)
+    return Gap(fact, reason, PROBE, say("{name}: {hint}", name=name, hint=hint) if hint else name)
 
 
 def _driver(answer: dict[str, Any]) -> tuple[Driver, list[Gap]]:
@@ -185,7 +186,7 @@ def _driver(answer: dict[str, Any]) -> tuple[Driver, list[Gap]]:
     gaps = [_gap(f"machine.{f}", errors[n]) for n, f in names.items() if n in errors]
     for name, value in (("version", driver.version), ("cuda", driver.cuda)):
         if name in answer and value is None:
-            detail = f"it reports {name} {answer[name]!r}"
+            detail = say("it reports {name} {value!r}", name=name, value=answer[name])
             gaps.append(Gap(f"machine.driver.{name}", GapReason.UNREADABLE, PROBE, detail))
     return driver, gaps
 

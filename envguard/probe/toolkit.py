@@ -15,6 +15,7 @@ from packaging.version import Version
 from envguard.errors import InputError
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Toolkit
+from envguard.facts.sentences import say
 from envguard.facts.variables import printable
 from envguard.facts.versions import CudaVersion
 from envguard.files import read_bounded, read_utf8
@@ -179,5 +180,7 @@ def _gaps_of(name: str, result: ChildResult, value: object) -> list[Gap]:
     if value is not None:
         return []
     reason = result.reason or GapReason.UNREADABLE
-    detail = result.detail or f"{result.program} says: {result.last_words[:200]}"
+    detail = result.detail or say(
+        "{program} says: {last_words}", program=result.program, last_words=result.last_words[:200]
+    )
     return [Gap(f"machine.toolkit.{name}", reason, PROBE, detail)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+from envguard.facts.sentences import say
 from envguard.values import dataclass
 
 # NTSTATUS values that a crashing Windows process exits with.
@@ -54,9 +55,9 @@ class Ending:
         if self.returncode is None:
             return "cannot be ended, it hangs inside the kernel"
         if not self.signal:
-            return f"exited with status {self.returncode}"
+            return say("exited with status {status}", status=self.returncode)
         shown = self.returncode if self.returncode < 0x10000 else f"0x{self.returncode:08X}"
-        return f"died of {self.signal} (status {shown})"
+        return say("died of {signal} (status {status})", signal=self.signal, status=shown)
 
 
 def name_ending(returncode: int | None) -> Ending:

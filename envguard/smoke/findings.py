@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.sentences import join_sentences, say
 from envguard.facts.versions import CudaVersion
 from envguard.fit import CodeGrade, grade_code
 from envguard.matrix.causes import Where
@@ -113,7 +114,7 @@ def accelerator_of(result: SmokeResult) -> Accelerator:
 
 def _torch_words(result: SmokeResult) -> str:
     version = result.detail("import", "torch")
-    return f"torch {version}" if version else "torch"
+    return say("torch {version}", version=version) if version else "torch"
 
 
 def _where(result: SmokeResult) -> str:
@@ -121,7 +122,11 @@ def _where(result: SmokeResult) -> str:
     if result.device is None:
         return ""
     is_named = name and result.device.startswith("cuda")
-    return f" on {result.device} ({name})" if is_named else f" on {result.device}"
+    return (
+        say(" on {device} ({name})", device=result.device, name=name)
+        if is_named
+        else say(" on {device}", device=result.device)
+    )
 
 
 def _passed(result: SmokeResult) -> Finding:
@@ -131,7 +136,13 @@ def _passed(result: SmokeResult) -> Finding:
         code="SMK000",
         cause="smoke-passed",
         status=Status.OK,
-        title=f"{words} passed {count} stages{_where(result)} in {result.seconds:.1f} s",
+        title=say(
+            "{torch} passed {count} stages{where} in {seconds:.1f} s",
+            torch=words,
+            count=count,
+            where=_where(result),
+            seconds=result.seconds,
+        ),
         package="torch",
         evidence=_subject_evidence(result),
     )
@@ -159,7 +170,7 @@ def _failure(result: SmokeResult, stages: list[StageResult], matrix: Matrix) -> 
         cause=said.cause,
         status=Status.FAIL,
         title=_title(result, names, error, said),
-        detail=" ".join(filter(None, details)),
+        detail=join_sentences(*details),
         package="deepspeed" if first.id.startswith(_OF_DEEPSPEED) else "torch",
         evidence=(*_error_evidence(result, names, error), *_subject_evidence(result)),
         remedy=_remedy(result, said),
@@ -184,14 +195,14 @@ def _place(error: StageError) -> str:
     if not error.frames:
         return ""
     first_is_innermost = error.kind in {ErrorKind.SIGNAL, ErrorKind.HANG, ErrorKind.EXIT}
-    return f"Innermost frame: {error.frames[0 if first_is_innermost else -1]}."
+    return say("Innermost frame: {frame}.", frame=error.frames[0 if first_is_innermost else -1])
 
 
 def _last_word(result: SmokeResult, error: StageError) -> str:
     if error.kind not in {ErrorKind.SIGNAL, ErrorKind.EXIT}:
         return ""
     lines = _stderr_lines(result)
-    return f"Last line on stderr: {lines[-1][:_WORDS_LIMIT]}" if lines else ""
+    return say("Last line on stderr: {line}", line=lines[-1][:_WORDS_LIMIT]) if lines else ""
 
 
 def _title(result: SmokeResult, names: str, error: StageError, said: Message) -> str:
@@ -200,13 +211,20 @@ def _title(result: SmokeResult, names: str, error: StageError, said: Message) ->
         return said.title
     match error.kind:
         case ErrorKind.EXCEPTION:
-            return f"{names}: {error.type}: {first_line}".rstrip(": ")
+            return say(
+                "{stages}: {type}: {message}", stages=names, type=error.type, message=first_line
+            ).rstrip(": ")
         case ErrorKind.SIGNAL | ErrorKind.HANG | ErrorKind.EXIT:
-            return f"{names}: {first_line}"
+            return say("{stages}: {message}", stages=names, message=first_line)
         case ErrorKind.NUMERICS:
-            return f"{names}: wrong numbers: {first_line}"
+            return say("{stages}: wrong numbers: {message}", stages=names, message=first_line)
         case ErrorKind.DEVICE:
-            return f"{names}: {result.device_asked} is not available: {first_line}"
+            return say(
+                "{stages}: {device} is not available: {message}",
+                stages=names,
+                device=result.device_asked,
+                message=first_line,
+            )
 
 
 def _error_evidence(result: SmokeResult, names: str, error: StageError) -> Iterator[Evidence]:
@@ -247,7 +265,7 @@ def _subject_evidence(result: SmokeResult) -> tuple[Evidence, ...]:
 
 def _end_words(result: SmokeResult) -> str:
     if result.stopped_for:
-        return f"was ended after {result.stopped_for}"
+        return say("was ended after {time}", time=result.stopped_for)
     return result.ending.text
 
 
@@ -257,7 +275,9 @@ def _not_started(result: SmokeResult) -> Finding:
         code="SMK005",
         cause="smoke-could-not-start",
         status=Status.UNKNOWN,
-        title=f"{result.python} did not run the smoke test: it {ended}",
+        title=say(
+            "{python} did not run the smoke test: it {ending}", python=result.python, ending=ended
+        ),
         detail="It is no Python 3.8 or later, or breaks before the first statement.",
         evidence=tuple(_last_words(result)),
         remedy=Remedy("name a Python interpreter with --python"),
@@ -270,7 +290,11 @@ def _no_result(result: SmokeResult) -> Finding:
         code="SMK006",
         cause="smoke-no-result",
         status=Status.UNKNOWN,
-        title=f"the smoke test left no whole result: {result.python} {ended}",
+        title=say(
+            "the smoke test left no whole result: {python} {ending}",
+            python=result.python,
+            ending=ended,
+        ),
         evidence=tuple(_last_words(result)),
     )
 
@@ -280,14 +304,17 @@ def _skipped(result: SmokeResult) -> Iterator[Finding]:
         if stage.status is not StageStatus.SKIP:
             continue
         if stage.id != "cuda-init":
-            title = f"{stage.id} was skipped: {stage.reason}"
+            title = say("{stage} was skipped: {reason}", stage=stage.id, reason=stage.reason)
             yield Finding("SMK011", "smoke-stage-skipped", Status.SKIP, title)
         elif result.detail("import", "cuda") and result.device_asked.text != "cpu":
             yield Finding(
                 code="SMK009",
                 cause="no-gpu-visible",
                 status=Status.WARN,
-                title=f"{_torch_words(result)} is a CUDA build, but the stages ran on the CPU",
+                title=say(
+                    "{torch} is a CUDA build, but the stages ran on the CPU",
+                    torch=_torch_words(result),
+                ),
                 detail=stage.reason,
                 package="torch",
                 evidence=_subject_evidence(result),
@@ -305,7 +332,11 @@ def _other_vendor(result: SmokeResult) -> Iterator[Finding]:
             code="SMK010",
             cause="other-accelerator",
             status=Status.UNKNOWN,
-            title=f"{_torch_words(result)} is a build for {accelerator.value}",
+            title=say(
+                "{torch} is a build for {accelerator}",
+                torch=_torch_words(result),
+                accelerator=accelerator.value,
+            ),
             detail="envguard judges NVIDIA and CPU builds; only the CPU part was run.",
             package="torch",
             evidence=_subject_evidence(result),
@@ -360,7 +391,7 @@ def _has(hits: tuple[Hit, ...], ids: tuple[str, ...]) -> bool:
 def _with(matrix: Matrix, name: str, detail: str) -> Message:
     """The message of this name, with a sentence of what is known beyond it."""
     said = matrix.causes.message(name)
-    return replace(said, detail=f"{said.detail} {detail}".strip())
+    return replace(said, detail=join_sentences(said.detail, detail))
 
 
 def _old_driver(result: SmokeResult, hits: tuple[Hit, ...], matrix: Matrix) -> Iterator[Message]:
@@ -373,7 +404,11 @@ def _old_driver(result: SmokeResult, hits: tuple[Hit, ...], matrix: Matrix) -> I
         yield matrix.causes.message("driver-too-old-for-cuda")
         return
     api = CudaVersion.from_api(number)
-    detail = f"The driver supports CUDA {api}; this torch was built for CUDA {runtime}."
+    detail = say(
+        "The driver supports CUDA {api}; this torch was built for CUDA {runtime}.",
+        api=api,
+        runtime=runtime,
+    )
     is_other_major = api.major < runtime.major
     name = "driver-too-old-for-cuda-major" if is_other_major else "driver-too-old-for-cuda"
     yield _with(matrix, name, detail)
@@ -388,12 +423,16 @@ def _missing_code(result: SmokeResult, hits: tuple[Hit, ...], matrix: Matrix) ->
     runtime = parse_cuda(result.detail("import", "cuda"))
     fit = grade_code(targets, capability, runtime, can_jit=False)
     if fit.grade.runs:
-        detail = f"torch itself has {fit.target} for this GPU."
+        detail = say("torch itself has {target} for this GPU.", target=fit.target)
         yield _with(matrix, "extension-lacks-code-for-gpu", detail)
         return
     is_old = fit.grade is CodeGrade.NONE and all(t.capability > capability for t in targets)
     listed = " ".join(map(str, targets))
-    detail = f"The build holds {listed}; the GPU is of compute capability {capability}."
+    detail = say(
+        "The build holds {listed}; the GPU is of compute capability {capability}.",
+        listed=listed,
+        capability=capability,
+    )
     yield _with(matrix, "arch-missing-old-gpu" if is_old else "arch-missing-new-gpu", detail)
 
 
@@ -438,7 +477,11 @@ def _of_kill(result: SmokeResult, matrix: Matrix) -> Message:
     """
     if not result.oom.kills:
         return matrix.causes.message("killed-from-outside.smoke")
-    counted = f"The memory cgroup counted {result.oom.kills} out-of-memory kill(s) meanwhile"
+    counted = say(
+        "The memory cgroup counted {kills} out-of-memory kill(s) meanwhile", kills=result.oom.kills
+    )
     if result.oom.limit_hits:
-        return _with(matrix, "container-memory-limit", f"{counted}, at its own limit.")
+        return _with(
+            matrix, "container-memory-limit", say("{counted}, at its own limit.", counted=counted)
+        )
     return _with(matrix, "host-memory-exhausted", f"{counted}.")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from envguard.errors import ToolError
+from envguard.facts.sentences import say
 from envguard.smoke.endings import Ending, name_ending
 from envguard.smoke.process import Completed, run_limited
 from envguard.smoke.result import (
@@ -305,14 +306,18 @@ def _death(trace: _Trace, limit_s: float) -> StageError:
     ending, completed = trace.ending, trace.completed
     frames = _own_frames(trace.faults) or _own_frames(completed.stderr.text)
     if completed.stopped_for or is_timeout_dump(trace.faults):
-        message = f"it did not end within {completed.stopped_for or f'{limit_s:g} s'}"
+        message = say(
+            "it did not end within {time}", time=completed.stopped_for or f"{limit_s:g} s"
+        )
         if ending.returncode is None:
-            message += ", and cannot be ended: it hangs inside the kernel"
+            message = say(
+                "{message}, and cannot be ended: it hangs inside the kernel", message=message
+            )
         return StageError(ErrorKind.HANG, "", message, frames=frames)
     if ending.signal:
-        message = f"the process {ending.text}"
+        message = say("the process {ending}", ending=ending.text)
         return StageError(ErrorKind.SIGNAL, ending.signal, message, frames=frames)
-    message = f"the process {ending.text} and left no result"
+    message = say("the process {ending} and left no result", ending=ending.text)
     return StageError(ErrorKind.EXIT, "", message, frames=frames)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.errors import DocumentError
+from envguard.facts.sentences import say
 from envguard.supervise.record import RunRecord, list_records, load_record
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def shorten(changes: tuple[str, ...]) -> tuple[str, ...]:
     """The changes that a reader can take in, and how many there are besides."""
     if len(changes) <= _MOST:
         return changes
-    return (*changes[: _MOST - 1], f"and {len(changes) - _MOST + 1} more changes")
+    return (*changes[: _MOST - 1], say("and {count} more changes", count=len(changes) - _MOST + 1))
 
 
 def compare_runs(old: RunRecord, new: RunRecord) -> tuple[str, ...]:
@@ -68,7 +69,7 @@ def compare_runs(old: RunRecord, new: RunRecord) -> tuple[str, ...]:
 
 def _differences(old: RunRecord, new: RunRecord) -> Iterator[str]:
     if old.command != new.command:
-        yield f"command: {' '.join(old.command)} -> {' '.join(new.command)}"
+        yield say("command: {old} -> {new}", old=" ".join(old.command), new=" ".join(new.command))
     yield from _of_maps("", old.files, new.files, is_hash=True)
     yield from _of_maps("", _machine(old.facts), _machine(new.facts))
     yield from _of_maps("variable ", _steady(old.variables), _steady(new.variables))

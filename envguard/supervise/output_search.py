@@ -24,6 +24,7 @@ from envguard.crash.log import Log
 from envguard.crash.phases import MARKS
 from envguard.crash.scan import Scanner
 from envguard.facts.codec import from_dict, to_dict
+from envguard.facts.sentences import say
 from envguard.signatures import Hit, Mark
 from envguard.supervise.guard import reason_of
 from envguard.supervise.streams import close_all_but, occupy_standard_streams
@@ -165,7 +166,11 @@ class OutputSearch:
         if not self.passed_bytes:
             return ()
         size = f"{self.passed_bytes / 2**20:.1f} MiB"
-        return (f"{size} of the output were not searched: the search fell behind the job",)
+        return (
+            say(
+                "{size} of the output were not searched: the search fell behind the job", size=size
+            ),
+        )
 
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds

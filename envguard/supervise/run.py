@@ -15,6 +15,7 @@ from envguard.crash.memory_use import RunMemory
 from envguard.crash.phases import Phase
 from envguard.crash.scan import PHASE, marks_of
 from envguard.facts.report import Report
+from envguard.facts.sentences import say
 from envguard.files import is_folder
 from envguard.redaction import clean_command
 from envguard.supervise.child import Ended, NoRoomError, supervise
@@ -235,9 +236,18 @@ def compare_with_earlier(root: Path, run: RunRecord, *, is_whole: bool = False) 
         return ()
     changes = compare_runs(worked, run)
     if not changes:
-        return (f"nothing that is recorded changed since run {worked.folder.name}, which worked",)
+        return (
+            say(
+                "nothing that is recorded changed since run {run}, which worked",
+                run=worked.folder.name,
+            ),
+        )
     return tuple(
-        f"changed since run {worked.folder.name}, which worked: {change}"
+        say(
+            "changed since run {run}, which worked: {changes}",
+            run=worked.folder.name,
+            changes=change,
+        )
         for change in (changes if is_whole else shorten(changes))
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from envguard.crash.case import worked_after
 from envguard.crash.findings import make_finding
 from envguard.facts.findings import Evidence, Finding, Status
+from envguard.facts.sentences import say
 from envguard.facts.versions import CudaVersion
 from envguard.fit import driver_system
 from envguard.matrix.gpus import parse_gpu_name
@@ -40,8 +41,12 @@ def check_driver_age(case: Case) -> Iterator[Finding]:
     number = found.number("v") if found else None
     runtime = _runtime(case)
     api = CudaVersion.from_api(number) if number else case.facts.machine.driver.cuda
-    said = f"The driver serves CUDA {api}" if api else "What the driver serves is not stated"
-    wanted = f"; the build needs CUDA {runtime}." if runtime else "."
+    said = (
+        say("The driver serves CUDA {cuda}", cuda=api)
+        if api
+        else "What the driver serves is not stated"
+    )
+    wanted = say("; the build needs CUDA {cuda}.", cuda=runtime) if runtime else "."
     crosses = api is not None and (runtime.major > api.major if runtime else False)
     # From CUDA 11 on every driver of a major starts all of it, so torch's refusal means a major.
     is_compatible = api is None or api.major >= _COMPATIBLE_SINCE
@@ -135,7 +140,7 @@ def check_not_supported(case: Case) -> Iterator[Finding]:
             Evidence("driver.cuda", str(api), "the subject"),
             Evidence("toolkit.nvcc", str(nvcc), "the subject"),
         )
-        said = f"The driver is of CUDA {api}, the toolkit of CUDA {nvcc}."
+        said = say("The driver is of CUDA {cuda}, the toolkit of CUDA {nvcc}.", cuda=api, nvcc=nvcc)
         yield make_finding(
             case, "minor-compat-feature-gap", Status.FAIL, hits, more=more, detail=said
         )

@@ -9,6 +9,7 @@ from envguard.crash.exits import SIGKILL
 from envguard.crash.findings import make_finding
 from envguard.crash.phases import Phase
 from envguard.facts.findings import Evidence, Finding, Status
+from envguard.facts.sentences import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,9 +176,10 @@ def _stated(case: Case) -> tuple[Hit, ...]:
 def _joined(why: str, *, is_proven: bool) -> str:
     if is_proven:
         return why
-    return (
-        f"{why} The log holds no word of the kernel: `dmesg` or the cgroup's memory.events would "
-        "prove it."
+    return say(
+        "{reason} The log holds no word of the kernel: `dmesg` or the cgroup's "
+        "memory.events would prove it.",
+        reason=why,
     ).strip()
 
 
@@ -232,7 +234,7 @@ def _loading(case: Case, shape: str) -> tuple[str, str]:
     if shape == "even":
         return "host-oom-per-rank-load", "The processes are of equal size."
     if case.ranks is not None and case.ranks > 1:
-        return "host-oom-per-rank-load", f"{case.ranks} ranks ran on this node."
+        return "host-oom-per-rank-load", say("{count} ranks ran on this node.", count=case.ranks)
     return "host-oom-load", ""
 
 

@@ -13,6 +13,7 @@ from envguard.crash.findings import make_finding, version_or_none
 from envguard.crash.rules.driver import is_board
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Status
+from envguard.facts.sentences import say
 from envguard.matrix.causes import Where
 from envguard.signatures import find_shown, find_signatures
 
@@ -74,7 +75,16 @@ def goes_with(case: Case, package: str) -> str:
     if torch is None or torch.version is None or not package:
         return ""
     release = released_for(package, torch.version, case.matrix)
-    return f"{package} {release} goes with torch {torch.version.public}." if release else ""
+    return (
+        say(
+            "{package} {version} goes with torch {torch}.",
+            package=package,
+            version=release,
+            torch=torch.version.public,
+        )
+        if release
+        else ""
+    )
 
 
 def outcome_of_library(case: Case, name: str) -> tuple[str, dict[str, str]] | None:

@@ -11,6 +11,7 @@ from envguard.conditions import bug_holds
 from envguard.crash.exits import SIGABRT, SIGBUS, SIGILL, SIGSEGV
 from envguard.crash.findings import line_evidence, make_finding
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
+from envguard.facts.sentences import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,4 +163,8 @@ def bug_finding(bug: NativeBug, case: Case, hits: tuple[Hit, ...], status: Statu
         source=bug.provenance.source,
         line=hits[0].line if hits else None,
     )
-    return finding if status is Status.FAIL else replace(finding, title=f"maybe: {bug.title}")
+    return (
+        finding
+        if status is Status.FAIL
+        else replace(finding, title=say("maybe: {cause}", cause=bug.title))
+    )

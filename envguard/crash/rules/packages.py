@@ -9,6 +9,7 @@ from envguard.checks.breaks import break_finding, known_values
 from envguard.conditions import break_holds
 from envguard.crash.findings import Suspect, line_evidence, make_finding
 from envguard.facts.findings import Finding, Status
+from envguard.facts.sentences import say
 from envguard.matrix.causes import Hypothesis, Message, Proof
 
 if TYPE_CHECKING:
@@ -80,8 +81,10 @@ def suspect_breaks(case: Case) -> Iterator[Suspect]:
             id=row.name,
             says="",
             speaks="the log shows its words",
-            against=f"not known here: the version of {names}",
-            experiment=f"compare the versions; if they are those of the break, {cure}",
+            against=say("not known here: the version of {packages}", packages=names),
+            experiment=say(
+                "compare the versions; if they are those of the break, {cure}", cure=cure
+            ),
             command=found.remedy.command if found.remedy else (),
             lines=(*row.shows, *row.frames),
         )
