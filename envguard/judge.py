@@ -114,7 +114,8 @@ def _recommendation(
         is_windows = facts.machine.host.is_wsl or build.platform.system is OperatingSystem.WINDOWS
         system = OperatingSystem.WINDOWS if is_windows else OperatingSystem.LINUX
         floor = minimum_for(row, system) if row else None
-        why += say(", it has to be at least {floor}", floor=floor) if floor else ""
+        if floor:
+            why = say("{why}, it has to be at least {floor}", why=why, floor=floor)
     pins = [f"torch=={build.label}", *_companion_pins(environment, build, matrix)]
     manager = environment.manager if environment else None
     return Recommendation(
@@ -155,8 +156,7 @@ def _with_remedy(finding: Finding, recommended: Recommendation | None, matrix: M
     own = finding.remedy.text if finding.remedy is not None else ""
     if recommended is None:
         text = say("no torch build that the tables know serves this machine as it is")
-        text += say("; {alternative}", alternative=own) if own else ""
-        return replace(finding, remedy=Remedy(text))
+        return replace(finding, remedy=Remedy(join_sentences(text, own, by="; ")))
     text = say(
         "install torch {torch} from {backend}", torch=recommended.torch, backend=recommended.backend
     )

@@ -12,7 +12,7 @@ from envguard.checks.remedies import install_remedy, pins_of
 from envguard.conditions import NOT_DISTRIBUTIONS, KnownValues, break_holds, subjects
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
-from envguard.facts.sentences import say
+from envguard.facts.sentences import join_sentences, say
 from envguard.matrix.packages import Scope
 
 if TYPE_CHECKING:
@@ -185,9 +185,9 @@ def _remedy(row: Break, facts: Facts) -> Remedy | None:
     if not row.fix:
         return Remedy(row.workaround) if row.workaround else None
     pins = pins_of(row.fix)
-    parts = [say("install {pins}", pins=", ".join(pins))]
+    parts: list[str] = [say("install {pins}", pins=", ".join(pins))]
     if row.alternative:
         parts.append(say("install {pins}", pins=", ".join(pins_of(row.alternative))))
     if row.workaround:
         parts.append(row.workaround)
-    return install_remedy(facts.environment, pins, text="; or ".join(parts))
+    return install_remedy(facts.environment, pins, text=join_sentences(*parts, by="; or "))

@@ -185,6 +185,8 @@ def _too_old(
     pins = pins_of({name: bound})
     is_cuda = name == "torch_cuda"
     what = say("torch for CUDA{bound}", bound=bound) if is_cuda else pins[0]
+    found = say("Found {name} {version}. ", name="CUDA" if is_cuda else name, version=version)
+    _, colon, consequence = row.feature.partition(": ")
     return Finding(
         code="PKG004",
         cause="torch-too-old-for-package" if name == "torch" else "feature-needs-newer-package",
@@ -195,12 +197,9 @@ def _too_old(
             wanted=what,
             feature=row.feature.partition(":")[0],
         ),
-        detail=say("Found {name} {version}. ", name="CUDA" if is_cuda else name, version=version)
-        + (
-            say("Without it: {consequence}.", consequence=row.feature.partition(": ")[2])
-            if ": " in row.feature
-            else ""
-        ),
+        detail=say("{found}Without it: {consequence}.", found=found, consequence=consequence)
+        if colon
+        else found,
         package=package.name,
         evidence=(
             package.evidence,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from envguard.checks.context import CheckOptions, gpu_words, torch_evidence, torch_words
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
-from envguard.facts.sentences import say
+from envguard.facts.sentences import join_sentences, say
 from envguard.facts.versions import CodeKind
 from envguard.fit import CodeGrade, grade_code, grade_driver
 from envguard.matrix.complete import possible_platforms
@@ -179,7 +179,7 @@ def check_stale_caches(facts: Facts, matrix: Matrix, options: CheckOptions) -> I
             title=say("a compiled extension in {folder} is stale", folder=cache.folder),
             detail=say(
                 "It was built for another torch or GPU and will be loaded again: {reasons}.",
-                reasons="; ".join(reasons),
+                reasons=join_sentences(*reasons, by="; "),
             ),
             gpus=tuple(gpu.index for gpu in lacking),
             evidence=(Evidence("extension", cache.file, "machine code"),),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from envguard.facts.facts import Facts
     from envguard.facts.machine import Gpu, Machine, Reading
+    from envguard.facts.versions import CudaVersion
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import DriverBranch
 
@@ -131,7 +132,7 @@ def _on_wrong_gpu(
         else "cuInit may fail with error 804 (forward compatibility was attempted on non supported "
         "HW); where it works, nobody promises that it goes on working"
     )
-    said = f"{shown}. " if shown else ""
+    said = say("{shown}. ", shown=shown) if shown else ""
     return Finding(
         code="CTR001",
         cause="compat-libcuda-in-image-on-geforce",
@@ -167,26 +168,7 @@ def _over_wrong_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if branch is None or api is None or api == branch.cuda:
         return
     if api < branch.cuda:
-        yield Finding(
-            code="CTR002",
-            cause="forward-compat-base-branch",
-            status=Status.FAIL,
-            title=say(
-                "the compatibility libcuda (CUDA {api}) is older than driver R{branch}",
-                api=api,
-                branch=branch.branch,
-            ),
-            detail=say(
-                "It serves older kernel drivers only; cuInit fails with error 803 (system "
-                "has unsupported display driver / cuda driver combination). R{branch} serves "
-                "CUDA {cuda} by itself.",
-                branch=branch.branch,
-                cuda=branch.cuda,
-            ),
-            evidence=(*driver_evidence(facts), *_path_evidence(facts)),
-            remedy=Remedy(_DROP_COMPAT),
-            source=matrix.machines.source("forward-compat"),
-        )
+        yield _older_than_driver(facts, matrix, branch, api)
         return
     row = matrix.support.forward_compat_of(api)
     if row is None or branch.branch in row.base_branches:
@@ -211,6 +193,31 @@ def _over_wrong_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             )
         ),
         source=row.provenance.source,
+    )
+
+
+def _older_than_driver(
+    facts: Facts, matrix: Matrix, branch: DriverBranch, api: CudaVersion
+) -> Finding:
+    return Finding(
+        code="CTR002",
+        cause="forward-compat-base-branch",
+        status=Status.FAIL,
+        title=say(
+            "the compatibility libcuda (CUDA {api}) is older than driver R{branch}",
+            api=api,
+            branch=branch.branch,
+        ),
+        detail=say(
+            "It serves older kernel drivers only; cuInit fails with error 803 (system has "
+            "unsupported display driver / cuda driver combination). R{branch} serves CUDA {cuda} "
+            "by itself.",
+            branch=branch.branch,
+            cuda=branch.cuda,
+        ),
+        evidence=(*driver_evidence(facts), *_path_evidence(facts)),
+        remedy=Remedy(_DROP_COMPAT),
+        source=matrix.machines.source("forward-compat"),
     )
 
 

@@ -12,11 +12,12 @@ from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import OperatingSystem
-from envguard.facts.sentences import say
+from envguard.facts.sentences import Text, say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from packaging.specifiers import SpecifierSet
     from packaging.version import Version
 
     from envguard.checks.installed import Package
@@ -166,25 +167,8 @@ def _minor_mismatch(
     is_firm: bool,
 ) -> Finding:
     skipped = _is_skipping(facts, row)
-    mixed = ", ".join(str(v) for v in sorted(row.mixes.get(nvcc.major, ())))
-    table = (
-        say("its table holds {pairs}", pairs=mixed)
-        if mixed
-        else say("it has no table for CUDA {major}", major=nvcc.major)
-    )
     escape = say(", or set {variable}=1", variable=_SKIP) if row.has_skip_variable else ""
-    said = (
-        ""
-        if is_firm
-        else say(" (as {version} does; this release is not recorded)", version=row.version)
-    )
-    detail = say(
-        "{package} compares the minors too{confirmation}: {table}. Building an op raises "
-        "CUDAMismatchException; import deepspeed works.",
-        package=package.words,
-        confirmation=said,
-        table=table,
-    )
+    detail = _why_refused(package, nvcc, row, is_firm=is_firm)
     if skipped:
         detail = say(
             "{variable}=1 turns the comparison off; minors of one CUDA major are compatible.",
@@ -207,6 +191,29 @@ def _minor_mismatch(
         ),
         source=row.provenance.source,
         line=package.distribution.line,
+    )
+
+
+def _why_refused(
+    package: Package, nvcc: CudaVersion, row: DeepspeedRelease, *, is_firm: bool
+) -> Text:
+    mixed = ", ".join(str(v) for v in sorted(row.mixes.get(nvcc.major, ())))
+    table = (
+        say("its table holds {pairs}", pairs=mixed)
+        if mixed
+        else say("it has no table for CUDA {major}", major=nvcc.major)
+    )
+    said = (
+        ""
+        if is_firm
+        else say(" (as {version} does; this release is not recorded)", version=row.version)
+    )
+    return say(
+        "{package} compares the minors too{confirmation}: {table}. Building an op raises "
+        "CUDAMismatchException; import deepspeed works.",
+        package=package.words,
+        confirmation=said,
+        table=table,
     )
 
 
@@ -253,17 +260,17 @@ def _missing(
             Evidence("toolkit.nvcc", "none", gap.probe),
             *torch_evidence(torch),
         ),
-        remedy=Remedy(
-            say("install the CUDA {cuda} toolkit and set CUDA_HOME", cuda=cuda)
-            + (
-                say("; or {pins}", pins=", ".join(pins_of(row.fix)))
-                if row and breaks_import
-                else ""
-            )
-        ),
+        remedy=_toolkit_remedy(cuda, row.fix if row and breaks_import else {}),
         source=row.provenance.source if row else None,
         line=package.distribution.line,
     )
+
+
+def _toolkit_remedy(cuda: CudaVersion, pins: Mapping[str, SpecifierSet]) -> Remedy:
+    text = say("install the CUDA {cuda} toolkit and set CUDA_HOME", cuda=cuda)
+    if not pins:
+        return Remedy(text)
+    return Remedy(say("{text}; or {pins}", text=text, pins=", ".join(pins_of(pins))))
 
 
 def check_windows_build(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
@@ -343,12 +350,12 @@ def _host_compiler(
         status=Status.WARN,
         title=say("nvcc {nvcc} does not accept GCC {gcc}", nvcc=nvcc, gcc=gcc),
         detail=say(
-            "It takes GCC {oldest} to {newest}. Ops that are built on first use fail ",
+            "It takes GCC {oldest} to {newest}. Ops that are built on first use fail {how}; "
+            "import deepspeed works.",
             oldest=row.gcc_min,
             newest=row.gcc_max,
-        )
-        + ("with 'unsupported GNU version'" if newer else "in the compiler")
-        + "; import deepspeed works.",
+            how="with 'unsupported GNU version'" if newer else "in the compiler",
+        ),
         package="deepspeed",
         evidence=(
             package.evidence,

@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from envguard.facts.environment import TorchBuild
     from envguard.facts.facts import Facts
     from envguard.facts.machine import Gpu, Machine
-    from envguard.facts.versions import CudaVersion
+    from envguard.facts.versions import CudaVersion, DriverVersion
     from envguard.matrix.drivers import BranchSupport
     from envguard.matrix.loader import Matrix
     from envguard.matrix.machines import ModuleLimit
+    from envguard.matrix.rows import Generation
 
 
 _COMPAT_REFUSED = 804  # CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE
@@ -53,52 +54,71 @@ def check_driver_supports_gpus(
         row = next(g for g in matrix.drivers.generations if g.name == generation)
         evidence = (*driver_evidence(facts), *gpu_evidence(facts, gpus[0]))
         if row.last_branch is not None and version.branch > row.last_branch:
-            yield Finding(
-                code="DRV004",
-                cause="driver-branch-dropped-gpu",
-                status=Status.FAIL if row.provenance.is_firm else Status.UNKNOWN,
-                title=say(
-                    "driver R{branch} no longer supports {generation} GPUs",
-                    branch=version.branch,
-                    generation=row.name,
-                ),
-                detail=say(
-                    "{gpu}: R{last_branch} is the last driver branch that lists "
-                    "{generation}; {version} ignores the device.",
-                    gpu=gpu_words(gpus),
-                    last_branch=row.last_branch,
-                    generation=row.name,
-                    version=version,
-                ),
-                gpus=tuple(gpu.index for gpu in gpus),
-                evidence=evidence,
-                remedy=Remedy(
-                    say("install a driver of branch R{last_branch}", last_branch=row.last_branch)
-                ),
-                source=row.provenance.source,
-            )
+            yield _dropped(row, version, gpus, evidence)
         first = row.first_driver_linux
         if first is not None and version < first and system is OperatingSystem.LINUX:
-            yield Finding(
-                code="DRV005",
-                cause="driver-too-old-for-gpu",
-                status=Status.FAIL if row.provenance.is_firm else Status.WARN,
-                title=say(
-                    "driver {version} is older than {generation}",
-                    version=version,
-                    generation=row.name,
-                ),
-                detail=say(
-                    "{gpu}: {first_driver} is the first driver that knows {generation}.",
-                    gpu=gpu_words(gpus),
-                    first_driver=first,
-                    generation=row.name,
-                ),
-                gpus=tuple(gpu.index for gpu in gpus),
-                evidence=evidence,
-                remedy=Remedy(say("install driver {first_driver} or newer", first_driver=first)),
-                source=row.provenance.source,
-            )
+            yield _not_yet_known(row, version, first, gpus, evidence)
+
+
+def _dropped(
+    row: Generation,
+    version: DriverVersion,
+    gpus: tuple[Gpu, ...],
+    evidence: tuple[Evidence, ...],
+) -> Finding:
+    return Finding(
+        code="DRV004",
+        cause="driver-branch-dropped-gpu",
+        status=Status.FAIL if row.provenance.is_firm else Status.UNKNOWN,
+        title=say(
+            "driver R{branch} no longer supports {generation} GPUs",
+            branch=version.branch,
+            generation=row.name,
+        ),
+        detail=say(
+            "{gpu}: R{last_branch} is the last driver branch that lists "
+            "{generation}; {version} ignores the device.",
+            gpu=gpu_words(gpus),
+            last_branch=row.last_branch,
+            generation=row.name,
+            version=version,
+        ),
+        gpus=tuple(gpu.index for gpu in gpus),
+        evidence=evidence,
+        remedy=Remedy(
+            say("install a driver of branch R{last_branch}", last_branch=row.last_branch)
+        ),
+        source=row.provenance.source,
+    )
+
+
+def _not_yet_known(
+    row: Generation,
+    version: DriverVersion,
+    first: DriverVersion,
+    gpus: tuple[Gpu, ...],
+    evidence: tuple[Evidence, ...],
+) -> Finding:
+    return Finding(
+        code="DRV005",
+        cause="driver-too-old-for-gpu",
+        status=Status.FAIL if row.provenance.is_firm else Status.WARN,
+        title=say(
+            "driver {version} is older than {generation}",
+            version=version,
+            generation=row.name,
+        ),
+        detail=say(
+            "{gpu}: {first_driver} is the first driver that knows {generation}.",
+            gpu=gpu_words(gpus),
+            first_driver=first,
+            generation=row.name,
+        ),
+        gpus=tuple(gpu.index for gpu in gpus),
+        evidence=evidence,
+        remedy=Remedy(say("install driver {first_driver} or newer", first_driver=first)),
+        source=row.provenance.source,
+    )
 
 
 def _by_generation(facts: Facts, matrix: Matrix) -> dict[str, tuple[Gpu, ...]]:

@@ -278,8 +278,11 @@ def _missing(
 ) -> Finding:
     number, cause = _missing_cause(code, gpus[0], some_run=some_run)
     listed = " ".join(str(target) for target in code.targets or ())
-    detail = say("Compute capability {capability} needs other code", capability=gpus[0].capability)
-    detail += say(" than the build holds ({targets}).", targets=listed) if listed else "."
+    detail = say(
+        "Compute capability {capability} needs other code{held}.",
+        capability=gpus[0].capability,
+        held=say(" than the build holds ({targets})", targets=listed) if listed else "",
+    )
     if grade is CodeGrade.JIT_BLOCKED:
         detail = say(
             "Of {targets} only the PTX would serve compute capability {capability}, and this "

@@ -11,7 +11,7 @@ from envguard.checks.context import CheckOptions, cuda_build, is_in_container, o
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.machine import ContainerKind
-from envguard.facts.sentences import say
+from envguard.facts.sentences import join_sentences, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -275,7 +275,7 @@ def _words(older: list[tuple[str, str, str]]) -> str:
         for path, found, wheel in older[:3]
     ]
     more = say(" (and {count} more)", count=len(older) - 3) if len(older) > len(shown) else ""
-    return say("{libraries}{more}.", libraries="; ".join(shown), more=more)
+    return say("{libraries}{more}.", libraries=join_sentences(*shown, by="; "), more=more)
 
 
 def check_preload(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:

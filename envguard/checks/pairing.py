@@ -447,6 +447,16 @@ def _library(name: str, major: int | None) -> tuple[str, int] | None:
     return None
 
 
+def _clash(shared: list[str]) -> str:
+    if not shared:
+        return "Their files have different names; torch takes those of its own major."
+    return say(
+        "{packages} of both majors install the same files: only the one that was installed last "
+        "is there, and uninstalling the other removes them.",
+        packages=", ".join(shared),
+    )
+
+
 def _mixed(
     facts: Facts, majors: dict[str, dict[int, str]], doubled: dict[str, list[tuple[int, str]]]
 ) -> Finding:
@@ -470,15 +480,6 @@ def _mixed(
         by="; ",
     )
     shared = sorted(name for name in doubled if name in _SAME_FILES)
-    clash = (
-        say(
-            " {packages} of both majors install the same files: only the one that was "
-            "installed last is there, and uninstalling the other removes them.",
-            packages=", ".join(shared),
-        )
-        if shared
-        else " Their files have different names; torch takes those of its own major."
-    )
     manager = environment.manager if environment else None
     return Finding(
         code="ABI006",
@@ -487,7 +488,7 @@ def _mixed(
         title=say(
             "NVIDIA packages of {count} CUDA majors are installed together", count=len(by_cuda)
         ),
-        detail=say("{listed}.{clash}", listed=listed, clash=clash),
+        detail=join_sentences(say("{listed}.", listed=listed), _clash(shared)),
         evidence=(
             *(
                 Evidence(f"distribution[{name}]", f"for CUDA {major}", "metadata")

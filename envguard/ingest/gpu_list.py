@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import Gpu, MigDevice
 from envguard.facts.nvidia_smi_text import find_complaint
-from envguard.facts.sentences import say
+from envguard.facts.sentences import join_sentences, say
 from envguard.facts.versions import ComputeCapability
 from envguard.values import dataclass
 
@@ -81,7 +81,7 @@ def parse_gpu_list(lines: Iterable[str]) -> GpuList:
     if complaint is not None:
         if "no devices" in complaint.words.lower():
             return GpuList(())
-        return GpuList(None, complaint.reason, "; ".join(texts[:2])[:300])
+        return GpuList(None, complaint.reason, join_sentences(*texts[:2], by="; ")[:300])
     if _OTHER_VENDOR.match(first):
         return GpuList(None, GapReason.ABSENT, say("not an NVIDIA GPU: {text}", text=first[:80]))
     return _numbered(texts)

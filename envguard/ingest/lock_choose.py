@@ -15,7 +15,7 @@ from envguard.facts.environment import (
     parse_label,
 )
 from envguard.facts.gaps import Gap, GapReason
-from envguard.facts.sentences import say
+from envguard.facts.sentences import join_sentences, say
 from envguard.ingest.lock_entry import admits, environments_of
 from envguard.ingest.pip_list import sort_distributions
 
@@ -112,7 +112,8 @@ def _elsewhere(locked: Locked, target: Target) -> tuple[list[int], list[Gap]]:
         for i, choices in sorted(found.items())
     ]
     detail = say(
-        "torch is in no default selection: {selections}", selections="; ".join(words[:_MAX_NAMED])
+        "torch is in no default selection: {selections}",
+        selections=join_sentences(*words[:_MAX_NAMED], by="; "),
     )
     return sorted(found), [Gap("environment.torch", GapReason.NOT_ASKED, SOURCE, detail)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
-from envguard.facts.sentences import say
+from envguard.facts.sentences import join_sentences, say
 from envguard.memory.plan import GIB, MemoryPlan, Phase, Side
 from envguard.memory.verdict import (
     Break,
@@ -157,8 +157,16 @@ def _phases(breaks: list[Break]) -> str:
 
 def _largest_words(stack: Stack) -> str:
     lines = sorted(stack.lines, key=lambda line: -line.amount.likely)[:3]
-    parts = [f"{line.part.value} {_gib(line.amount.likely)} ({line.formula})" for line in lines]
-    return "Largest: " + ", ".join(parts) + "."
+    parts = [
+        say(
+            "{part} {size} ({formula})",
+            part=line.part.value,
+            size=_gib(line.amount.likely),
+            formula=line.formula,
+        )
+        for line in lines
+    ]
+    return say("Largest: {parts}.", parts=join_sentences(*parts, by=", "))
 
 
 def _evidence(stack: Stack, phase: Phase) -> tuple[Evidence, ...]:
@@ -181,7 +189,9 @@ def _remedy(tried: tuple[Tried, ...]) -> Remedy:
         say("{change} (host {host}, GPU {gpu})", change=t.change.words, host=_host(t), gpu=_gpu(t))
         for t in enough[:3]
     ]
-    return Remedy("cheapest single changes that fit: " + "; ".join(words))
+    return Remedy(
+        say("cheapest single changes that fit: {changes}", changes=join_sentences(*words, by="; "))
+    )
 
 
 def _host(tried: Tried) -> str:
@@ -233,7 +243,7 @@ def _wide_words(stack: Stack) -> str:
         )
         for n in lines
     ]
-    return say("Widest ranges: {parts}.", parts=", ".join(parts)) if parts else ""
+    return say("Widest ranges: {parts}.", parts=join_sentences(*parts, by=", ")) if parts else ""
 
 
 def _resume(plan: MemoryPlan, limits: MemoryLimits) -> Iterator[Finding]:
@@ -337,5 +347,5 @@ def _fitting(plan: MemoryPlan, limits: MemoryLimits) -> Finding:
         code=_FITS,
         cause="memory-plan",
         status=Status.OK,
-        title="all phases fit: " + ", ".join(parts),
+        title=say("all phases fit: {parts}", parts=join_sentences(*parts, by=", ")),
     )

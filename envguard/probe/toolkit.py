@@ -51,8 +51,9 @@ def start_toolkit(options: ProbeOptions) -> ToolkitProbe:
     home = find_cuda_home(options)
     nvcc = _find_nvcc(home)
     if nvcc is None:
-        detail = f"no nvcc in {home}" if home else "no CUDA_HOME, no nvcc on PATH"
-        gap = Gap("machine.toolkit.nvcc", GapReason.ABSENT, PROBE, printable(detail))
+        looked = say("no nvcc in {folder}", folder=printable(home)) if home else ""
+        detail = looked or "no CUDA_HOME, no nvcc on PATH"
+        gap = Gap("machine.toolkit.nvcc", GapReason.ABSENT, PROBE, detail)
         toolkit = Toolkit(cuda_home=printable(home) if home else None)
         return _with_compilers(ToolkitProbe(toolkit, gaps=(gap,)), options)
     release = read_release(Path(nvcc).parent.parent)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from envguard.crash.case import worked_after
 from envguard.crash.findings import make_finding
 from envguard.facts.findings import Evidence, Finding, Status
-from envguard.facts.sentences import say
+from envguard.facts.sentences import Text, say
 from envguard.facts.versions import CudaVersion
 from envguard.fit import driver_system
 from envguard.matrix.gpus import parse_gpu_name
@@ -41,18 +41,23 @@ def check_driver_age(case: Case) -> Iterator[Finding]:
     number = found.number("v") if found else None
     runtime = _runtime(case)
     api = CudaVersion.from_api(number) if number else case.facts.machine.driver.cuda
-    said = (
-        say("The driver serves CUDA {cuda}", cuda=api)
-        if api
-        else "What the driver serves is not stated"
-    )
-    wanted = say("; the build needs CUDA {cuda}.", cuda=runtime) if runtime else "."
     crosses = api is not None and (runtime.major > api.major if runtime else False)
     # From CUDA 11 on every driver of a major starts all of it, so torch's refusal means a major.
     is_compatible = api is None or api.major >= _COMPATIBLE_SINCE
     is_major = crosses or (runtime is None and found is not None and is_compatible)
     outcome = "driver-too-old-for-cuda-major" if is_major else "driver-too-old-for-cuda"
-    yield make_finding(case, outcome, Status.FAIL, hits, detail=said + wanted)
+    yield make_finding(case, outcome, Status.FAIL, hits, detail=_what_it_serves(api, runtime))
+
+
+def _what_it_serves(api: CudaVersion | None, runtime: CudaVersion | None) -> Text:
+    served = (
+        say("The driver serves CUDA {cuda}", cuda=api)
+        if api
+        else say("What the driver serves is not stated")
+    )
+    if runtime is None:
+        return say("{served}.", served=served)
+    return say("{served}; the build needs CUDA {cuda}.", served=served, cuda=runtime)
 
 
 def _runtime(case: Case) -> CudaVersion | None:
