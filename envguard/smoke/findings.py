@@ -211,9 +211,12 @@ def _title(result: SmokeResult, names: str, error: StageError, said: Message) ->
         return said.title
     match error.kind:
         case ErrorKind.EXCEPTION:
+            message = first_line.rstrip(": ")
+            if not message:
+                return join_sentences(names, error.type, by=": ")
             return say(
-                "{stages}: {type}: {message}", stages=names, type=error.type, message=first_line
-            ).rstrip(": ")
+                "{stages}: {type}: {message}", stages=names, type=error.type, message=message
+            )
         case ErrorKind.SIGNAL | ErrorKind.HANG | ErrorKind.EXIT:
             return say("{stages}: {message}", stages=names, message=first_line)
         case ErrorKind.NUMERICS:
