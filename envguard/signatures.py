@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Status
+from envguard.facts.sentences import fill
 from envguard.matrix.causes import compile_pattern
 from envguard.values import dataclass
 
@@ -262,16 +263,6 @@ def find_signatures(text: str, matrix: Matrix) -> tuple[Hit, ...]:
 def _first_place(mark: Mark, piece: bytes) -> int:
     places = [place for text in mark.literals if (place := piece.find(text)) >= 0]
     return min(places, default=-1)
-
-
-class _Blank(dict[str, object]):
-    def __missing__(self, key: str) -> str:
-        return "?"
-
-
-def fill(text: str, groups: Mapping[str, object]) -> str:
-    """A sentence of a row with what signatures named; ``?`` for what none of them did."""
-    return text.format_map(_Blank(groups)) if "{" in text else text
 
 
 def fill_message(message: Message, groups: Mapping[str, str]) -> Message:

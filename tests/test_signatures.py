@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envguard.crash.scan import PHASE, scan_stream
+from envguard.facts.sentences import fill
 from envguard.matrix.causes import ShownBy, Where
 from envguard.matrix.loader import Matrix
-from envguard.signatures import fill, find_shown, find_signatures, signature_marks
+from envguard.signatures import find_shown, find_signatures, signature_marks
 
 MATRIX = Matrix.load()
 CRASHES = sorted((Path(__file__).parent / "crashes").rglob("*.txt"))

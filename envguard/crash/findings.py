@@ -10,9 +10,8 @@ from packaging.version import Version
 
 from envguard.crash.case import worked_after
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
-from envguard.facts.sentences import join_sentences, say
+from envguard.facts.sentences import fill, join_sentences, say
 from envguard.matrix.causes import Hypothesis, Message, Where
-from envguard.signatures import fill
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -114,6 +113,7 @@ def _source(case: Case, hits: tuple[Hit, ...]) -> Source | None:
     return None
 
 
+_TEMPLATES = ("speaks", "against", "experiment")
 _FIELDS = frozenset(entry.name for entry in fields(Hypothesis)) - {"id", "says"}
 
 
@@ -135,11 +135,10 @@ class Suspect:
         """The hypothesis with its templates filled in."""
         found = self.hypothesis
         row = case.matrix.causes.hypothesis(found) if isinstance(found, str) else found
-        given: dict[str, Any] = {k: v for k, v in self.values.items() if k in _FIELDS}
-        texts: dict[str, Any] = {
-            name: fill(getattr(row, name), self.values)
-            for name in ("speaks", "against", "experiment")
+        given: dict[str, Any] = {
+            name: value for name, value in self.values.items() if name in _FIELDS
         }
+        texts = {name: fill(getattr(row, name), self.values) for name in _TEMPLATES}
         return replace(row, **{**texts, **given})
 
     def said(self, case: Case) -> Message:
@@ -173,7 +172,7 @@ def suspects_told(case: Case) -> Iterator[Suspect]:
 def _what_decides(cause: str, case: Case) -> str:
     row = case.matrix.causes.cause(cause)
     return (
-        say(" What decides: {what}.", what=row.decided_by)
+        say("What decides: {what}.", what=row.decided_by)
         if row is not None and row.decided_by
         else ""
     )
@@ -192,7 +191,7 @@ def suspect_finding(case: Case, raised: Suspect) -> Finding:
     said = say("For it: {speaks}.", speaks=row.speaks)
     if row.against:
         said = join_sentences(said, say("Against it: {against}.", against=row.against))
-    said += _what_decides(message.cause, case)
+    said = join_sentences(said, _what_decides(message.cause, case))
     hits = case.hits(*row.lines)
     found = make_finding(case, message, Status.UNKNOWN, hits, detail=said)
     remedy = Remedy(
