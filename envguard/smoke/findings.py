@@ -487,4 +487,4 @@ def _of_kill(result: SmokeResult, matrix: Matrix) -> Message:
         return _with(
             matrix, "container-memory-limit", say("{counted}, at its own limit.", counted=counted)
         )
-    return _with(matrix, "host-memory-exhausted", f"{counted}.")
+    return _with(matrix, "host-memory-exhausted", say("{counted}.", counted=counted))
