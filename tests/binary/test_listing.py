@@ -1,12 +1,18 @@
+"""None"""
+
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
-from envguard.binary.listing import all_folders, digest, list_files, signature_of
+from envguard.binary.listing import all_folders, digest, find_jit_caches, list_files, signature_of
+from envguard.binary.subject import Subject
+from envguard.facts.gaps import GapReason
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from envguard.facts.gaps import Gap
 
 
 def put(path: Path, data: bytes = b"x") -> Path:
@@ -59,3 +65,21 @@ def test_the_digest_changes_with_every_part_of_a_state(tmp_path: Path) -> None:
 def test_what_is_not_there_has_no_signature(tmp_path: Path) -> None:
     assert signature_of(str(tmp_path / "x")) is None
     assert signature_of("a\0b") is None
+
+
+def subject(folder: Path) -> Subject:
+    return Subject((), None, {"TORCH_EXTENSIONS_DIR": str(folder)}, None)
+
+
+def test_no_folder_is_no_gap(tmp_path: Path) -> None:
+    gaps: list[Gap] = []
+    assert find_jit_caches(subject(tmp_path / "none"), gaps) == ()
+    assert gaps == []
+
+
+def test_a_folder_that_cannot_be_looked_at_is_a_gap(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)  # a link to itself cannot be followed, by no user
+    gaps: list[Gap] = []
+    assert find_jit_caches(subject(loop / "py312_cu130"), gaps) == ()
+    assert [(gap.fact, gap.reason) for gap in gaps] == [("compiled.caches", GapReason.FORBIDDEN)]

@@ -1,9 +1,12 @@
+"""None"""
+
 from __future__ import annotations
 
 import pytest
 
-from envguard.crash.exits import normalise_exit
+from envguard.crash.exits import Death, count_ranks, find_deaths, normalise_exit
 from tests.crash.logs import MATRIX
+from tests.crash.test_scan import scan
 
 
 @pytest.mark.parametrize("code", [-9, 137, 247])
@@ -46,3 +49,71 @@ def test_windows_access_violation_is_a_segfault_signed_or_not(code: int) -> None
 def test_zero_is_success_and_nothing_else_is() -> None:
     assert normalise_exit(0, MATRIX.signals).is_success
     assert not normalise_exit(1, MATRIX.signals).is_success
+
+
+FAILED = "failed (exitcode: {}) local_rank: {} (pid: {}) of binary: /env/bin/python\n"
+BLOCK = """
+Failures:
+[1]:
+  rank      : 1 (local_rank: 1)
+  exitcode  : -15 (pid: 1378)
+  traceback : Signal 15 (SIGTERM) received by PID 1378
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  rank      : 3 (local_rank: 3)
+  exitcode  : -9 (pid: 1377)
+  traceback : Signal 9 (SIGKILL) received by PID 1377
+"""
+
+
+def root(text: str, exit_code: int | None = None) -> Death:
+    return find_deaths(scan(text.encode()), exit_code, MATRIX.signals)[0]
+
+
+def test_torchruns_first_observed_failure_is_the_root_and_its_siblings_follow() -> None:
+    death = root(BLOCK, 1)
+    assert (death.ending.name, death.rank, death.pid) == ("SIGKILL", 3, 1377)
+
+
+def test_status_one_of_a_launcher_hides_the_cause_and_is_not_believed() -> None:
+    death = root(FAILED.format(-11, 2, 99), 1)
+    assert (death.ending.name, death.rank) == ("SIGSEGV", 2)
+
+
+def test_deepspeeds_line_names_the_status_and_not_the_rank() -> None:
+    text = "['python', '-u', 'x.py', '--local_rank=7'] exits with return code = -9\n"
+    death = root(text, 247)
+    assert (death.ending.name, death.rank, death.source) == ("SIGKILL", None, "deepspeed")
+
+
+def test_a_rank_that_was_asked_to_stop_comes_after_one_that_was_not() -> None:
+    text = FAILED.format(-15, 0, 10) + FAILED.format(-6, 1, 11)
+    deaths = find_deaths(scan(text.encode()), None, MATRIX.signals)
+    assert [death.ending.name for death in deaths] == ["SIGABRT", "SIGTERM"]
+
+
+def test_words_of_a_shell_name_the_signal() -> None:
+    assert root(
+        "bash: line 1:  4242 Segmentation fault      (core dumped) python x.py\n"
+    ).ending.name == ("SIGSEGV")
+    assert root("Killed\n").ending.name == "SIGKILL"
+
+
+def test_the_stated_status_counts_where_the_log_has_none() -> None:
+    assert root("step 100\n", 139).source == "--exit-code"
+
+
+def test_a_log_without_deaths_has_none() -> None:
+    assert find_deaths(scan(b"step 100\n"), 1, MATRIX.signals) == ()
+
+
+def test_ranks_are_counted_from_what_launchers_print() -> None:
+    assert count_ranks(scan(b"--local_rank=7 exits with return code = -9\n"), MATRIX.signals) == 8
+    assert count_ranks(scan(BLOCK.encode()), MATRIX.signals) == 4
+    assert count_ranks(scan(b"nproc_per_node=2\n"), MATRIX.signals) == 2
+    killed = b"".join(
+        b"[launch.py:316:sigkill_handler] Killing subprocess %d\n" % n for n in (1, 2, 3)
+    )
+    assert count_ranks(scan(killed), MATRIX.signals) == 3
+    assert count_ranks(scan(b"step 100\n"), MATRIX.signals) is None

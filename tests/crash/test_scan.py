@@ -1,15 +1,18 @@
+"""None"""
+
 from __future__ import annotations
 
 import io
 import random
+import re
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from envguard.crash.scan import scan_stream
-from envguard.signatures import Mark
+from envguard.signatures import NOISE, Mark, build_search, keys_of
 from tests.crash.logs import FOLDER, MATRIX, load_log, report_of
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
     from envguard.crash.log import Log
     from envguard.matrix.causes import Signature
+
 
 OOM = b"Out of memory: Killed process 91 (python) total-vm:9kB, anon-rss:8kB, file-rss:0kB\n"
 STEP = b"{'loss': 0.4321, 'grad_norm': 1.234, 'learning_rate': 1.9e-05, 'epoch': 0.12}\n"
@@ -170,3 +174,55 @@ def test_any_bytes_give_a_report(data: bytes) -> None:
 def test_any_mix_of_known_words_gives_a_report(lines: list[str], code: int | None) -> None:
     report = report_of("\n".join(lines), exit_code=code)
     assert report.findings
+
+
+ROWS = [(row.id, row.pattern, row.literals) for row in MATRIX.causes.signatures]
+ROWS += [(row.id, re.compile(row.regex), row.literals) for row in MATRIX.signals.phases]
+
+
+@pytest.mark.parametrize(("name", "pattern", "literals"), ROWS, ids=[row[0] for row in ROWS])
+def test_whatever_a_pattern_matches_holds_one_of_its_literals(
+    name: str, pattern: re.Pattern[str], literals: tuple[str, ...]
+) -> None:
+    if pattern.flags & re.IGNORECASE or "(?i:" in pattern.pattern:
+        pytest.skip("people write either case; the literals cover the usual spellings")
+
+    @given(st.from_regex(pattern))
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    def check(text: str) -> None:
+        assert any(literal in text for literal in literals)
+
+    check()
+
+
+@pytest.mark.parametrize(("name", "pattern", "literals"), ROWS, ids=[row[0] for row in ROWS])
+def test_literals_do_not_rest_on_what_keys_leave_out(
+    name: str, pattern: re.Pattern[str], literals: tuple[str, ...]
+) -> None:
+    assert literals
+    assert all(len(text.encode().translate(None, NOISE)) >= 2 for text in literals)
+
+
+def test_the_search_finds_each_text_and_the_shortest_first() -> None:
+    search = build_search([b"error", b"errors found", b"killed", b"kill"])
+    assert search is not None
+    assert [m.group() for m in search.finditer(b"errors found; killed")] == [b"error", b"kill"]
+    assert build_search([]) is None
+
+
+@given(st.lists(st.binary(min_size=1, max_size=6), min_size=1, max_size=20), st.binary())
+def test_the_search_agrees_with_a_plain_one(texts: list[bytes], data: bytes) -> None:
+    search = build_search(texts)
+    assert search is not None
+    found = search.search(data)
+    places = [data.find(text) for text in texts if text in data]
+    assert (found.start() if found else None) == (min(places) if places else None)
+
+
+def test_lines_that_differ_in_figures_and_bars_share_a_key() -> None:
+    one, two = keys_of(b" 12%|##   | 12/100 [0.5it/s]\n 13%|###  | 13/100 [0.51it/s]")
+    assert one == two
+
+
+def test_keys_have_as_many_lines_as_the_block() -> None:
+    assert len(keys_of(b"a\n\n12\nb")) == 4

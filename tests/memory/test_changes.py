@@ -1,7 +1,9 @@
+"""None"""
+
 from __future__ import annotations
 
-from envguard.memory.changes import Tried, try_changes
-from envguard.memory.job import Job, Place
+from envguard.memory.changes import Tried, sweep, try_changes
+from envguard.memory.job import Job, Place, SaveMode
 from envguard.memory.plan import Phase, Planner, Side
 from envguard.memory.verdict import fits
 from tests.memory.jobs import job, limits, table
@@ -53,3 +55,36 @@ def test_where_nothing_is_enough_all_that_was_tried_is_told() -> None:
     assert not any(item.is_enough for item in found)
     for item in found:
         assert item.plan.peak(Side.GPU).phase in set(Phase)
+
+
+NAMES = [
+    "ddp",
+    "zero1",
+    "zero1 + optimizer offload",
+    "zero2",
+    "zero2 + optimizer offload",
+    "zero3",
+    "zero3 + optimizer offload",
+    "zero3 + full offload",
+    "fsdp-full",
+    "fsdp-full + full offload",
+    "fsdp-grad-op",
+    "fsdp-grad-op + full offload",
+    "fsdp-hybrid",
+    "fsdp-hybrid + full offload",
+]
+
+
+def test_every_strategy_stands_side_by_side() -> None:
+    rows = sweep(Planner(table()), job("zero2"), limits(80, 64))
+    assert [row.name for row in rows] == NAMES
+    by_name = {row.name: row for row in rows}
+    assert by_name["zero3"].breaks == ()
+    assert [(b.side, b.phase) for b in by_name["zero2"].breaks] == [(Side.HOST, Phase.SAVE)]
+
+
+def test_a_save_that_a_framework_has_not_is_its_trainers() -> None:
+    wanted = job("fsdp-full", save=SaveMode.DCP_ASYNC)
+    rows = {row.name: row for row in sweep(Planner(table()), wanted, limits(80, 64))}
+    assert rows["zero2"].plan.job.save is SaveMode.TRAINER
+    assert rows["fsdp-full"].plan.job.save is SaveMode.DCP_ASYNC

@@ -12,9 +12,9 @@ import pytest
 from packaging.version import Version
 
 from envguard.errors import InputError
-from envguard.facts.environment import Environment
+from envguard.facts.environment import Environment, Interpreter
 from envguard.facts.gaps import GapReason
-from envguard.probe.interpreter import is_running, locate_python
+from envguard.probe.interpreter import is_running, locate_python, mark_active
 from envguard.probe.options import ProbeOptions
 from tests.probe.environments import StubEnvironment, ask, names, real_python
 
@@ -222,3 +222,37 @@ def test_program_that_prints_half_a_description_is_no_python(tmp_path: Path) -> 
     program.chmod(0o755)
     with pytest.raises(InputError, match=r"is not a Python interpreter \(its description has no"):
         ask(str(program))
+
+
+def activity(prefix: Path, environ: dict[str, str]) -> bool | None:
+    environment = Environment(Interpreter(prefix=str(prefix)))
+    marked = mark_active(environment, environ)
+    assert marked.interpreter is not None
+    return marked.interpreter.is_active
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    for name in ("project", "tool"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("project")
+    return tmp_path
+
+
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+def test_another_environment_is_active(place: Path, variable: str) -> None:
+    assert activity(place / "tool", {variable: str(place / "project")}) is False
+    assert activity(place / "project", {variable: str(place / "project")}) is True
+    assert activity(place / "project", {variable: str(place / "link")}) is True
+    assert activity(place / "tool", {variable: str(place / "removed")}) is False
+
+
+def test_nothing_is_active(place: Path) -> None:
+    assert activity(place / "tool", {}) is None
+    assert activity(place / "tool", {"VIRTUAL_ENV": ""}) is None
+
+
+def test_the_base_environment_of_conda_says_nothing(place: Path) -> None:
+    base = {"CONDA_PREFIX": str(place / "project"), "CONDA_DEFAULT_ENV": "base"}
+    assert activity(place / "tool", base) is None
+    assert activity(place / "tool", {**base, "VIRTUAL_ENV": str(place / "tool")}) is True

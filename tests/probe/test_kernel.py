@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.facts.gaps import GapReason
-from envguard.facts.machine import KernelModule, Reading
+from envguard.facts.machine import ContainerKind, KernelModule, Reading
 from envguard.facts.versions import DriverVersion
 from envguard.probe.kernel import (
     parse_gpu_information,
     parse_module_flavour,
     parse_proc_version,
+    probe_fabric,
     probe_procfs,
     probe_sysfs,
 )
 
 if TYPE_CHECKING:
     from tests.stubs.machine import StubMachine
+
 
 PROPRIETARY = """\
 NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023
@@ -150,3 +152,35 @@ def test_nvidia_gpus_on_the_bus_are_counted(stub_machine: StubMachine) -> None:
         stub_machine.write(f"/sys/bus/pci/devices/{address}/vendor", f"{vendor}\n")
         stub_machine.write(f"/sys/bus/pci/devices/{address}/class", f"{kind}\n")
     assert Reading("gpu.count", "2", "pci") in probe_sysfs(stub_machine.options()).readings
+
+
+def with_switches(machine: StubMachine) -> StubMachine:
+    for name in ("nvidia0", "nvidiactl", "nvidia-nvswitch0", "nvidia-nvswitch1"):
+        machine.write(f"/dev/{name}", "")
+    machine.write("/dev/nvidia-nvswitchctl", "")
+    machine.write("/proc/1/comm", "systemd\n")
+    return machine
+
+
+def test_a_machine_without_switches_needs_no_daemon(stub_machine: StubMachine) -> None:
+    stub_machine.write("/dev/nvidia0", "")
+    assert probe_fabric(stub_machine.options(), ContainerKind.NONE) == (0, None, ())
+
+
+def test_switches_without_their_daemon(stub_machine: StubMachine) -> None:
+    options = with_switches(stub_machine).options()
+    assert probe_fabric(options, ContainerKind.NONE) == (2, False, ())
+
+
+def test_switches_with_their_daemon(stub_machine: StubMachine) -> None:
+    with_switches(stub_machine).write("/proc/4711/comm", "nv-fabricmanage\n")
+    assert probe_fabric(stub_machine.options(), ContainerKind.NONE) == (2, True, ())
+
+
+def test_a_container_does_not_see_the_daemon(stub_machine: StubMachine) -> None:
+    options = with_switches(stub_machine).options()
+    switches, has_manager, gaps = probe_fabric(options, ContainerKind.DOCKER)
+    assert (switches, has_manager) == (2, None)
+    assert [(gap.fact, gap.reason) for gap in gaps] == [
+        ("machine.driver.has_fabric_manager", GapReason.NOT_ASKED)
+    ]

@@ -1,0 +1,1 @@
+"""Tests of rules, named as the tables of causes."""

@@ -1,0 +1,1 @@
+"""Tests of ``run``: start, sample, record, phases."""
