@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from packaging.version import Version
 
 from envguard.matrix.loader import Matrix
-from envguard.memory.formulas import Part
+from envguard.memory.formulas import MemoryPart
 from envguard.memory.job import (
     Job,
     Optimizer,
@@ -40,7 +40,7 @@ from envguard.memory.job import (
     ZeroSettings,
 )
 from envguard.memory.model_config import count_model
-from envguard.memory.plan import Phase, plan_memory
+from envguard.memory.plan import MemoryPhase, plan_memory
 
 if TYPE_CHECKING:
     from envguard.memory.formulas import Stack
@@ -57,23 +57,29 @@ _SHAPE = {
 _BUCKET, _LIVE, _TOKENS = 5_000_000, 10_000_000, 64
 _TOLERANCE = 0.15
 _TIMEOUT_S = 600
-_NOT_ON_CPU = {Part.CONTEXT, Part.NCCL, Part.FRAGMENTATION, Part.BASELINE, Part.FILE_CACHE}
+_NOT_ON_CPU = {
+    MemoryPart.CONTEXT,
+    MemoryPart.NCCL,
+    MemoryPart.FRAGMENTATION,
+    MemoryPart.BASELINE,
+    MemoryPart.FILE_CACHE,
+}
 # Measured phase -> phase of the plan and the save mode that it is planned with. Writing shards or
 # 16-bit weights copies from the GPU only, so that nothing of it shows on a CPU.
 _ZERO = {
-    "load": (Phase.LOAD, SaveMode.TRAINER),
-    "init": (Phase.INIT, SaveMode.TRAINER),
-    "step": (Phase.STEP, SaveMode.TRAINER),
-    "save-trainer": (Phase.SAVE, SaveMode.TRAINER),
-    "resume": (Phase.RESUME, SaveMode.TRAINER),
+    "load": (MemoryPhase.LOAD, SaveMode.TRAINER),
+    "init": (MemoryPhase.INIT, SaveMode.TRAINER),
+    "step": (MemoryPhase.STEP, SaveMode.TRAINER),
+    "save-trainer": (MemoryPhase.SAVE, SaveMode.TRAINER),
+    "resume": (MemoryPhase.RESUME, SaveMode.TRAINER),
 }
 _FSDP = {
-    "init": (Phase.INIT, SaveMode.TRAINER),
-    "step": (Phase.STEP, SaveMode.TRAINER),
-    "save-trainer": (Phase.SAVE, SaveMode.TRAINER),
-    "save-sharded": (Phase.SAVE, SaveMode.SHARDED),
-    "save-dcp-async": (Phase.SAVE, SaveMode.DCP_ASYNC),
-    "resume-sharded": (Phase.RESUME, SaveMode.SHARDED),
+    "init": (MemoryPhase.INIT, SaveMode.TRAINER),
+    "step": (MemoryPhase.STEP, SaveMode.TRAINER),
+    "save-trainer": (MemoryPhase.SAVE, SaveMode.TRAINER),
+    "save-sharded": (MemoryPhase.SAVE, SaveMode.SHARDED),
+    "save-dcp-async": (MemoryPhase.SAVE, SaveMode.DCP_ASYNC),
+    "resume-sharded": (MemoryPhase.RESUME, SaveMode.SHARDED),
 }
 
 

@@ -31,7 +31,7 @@ _GRADE_ORDER = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class BuildRequirements:
     """What a torch build has to satisfy besides the machines.
 
     Args:
@@ -67,7 +67,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedBuild:
     """A build that does not, with every reason."""
 
     build: TorchBuildRow
@@ -79,7 +79,7 @@ class Ladder:
     """All builds that the wish's bounds admit: candidates best first, then the rejected."""
 
     candidates: tuple[Candidate, ...]
-    rejected: tuple[Rejected, ...]
+    rejected: tuple[RejectedBuild, ...]
 
     @property
     def best(self) -> Candidate | None:
@@ -87,7 +87,7 @@ class Ladder:
         return self.candidates[0] if self.candidates else None
 
 
-def rank_builds(wish: Wish, machines: tuple[Machine, ...], matrix: Matrix) -> Ladder:
+def rank_builds(wish: BuildRequirements, machines: tuple[Machine, ...], matrix: Matrix) -> Ladder:
     """Rank the published builds for one or several machines.
 
     Newest torch first; among the builds of one release the better driver grade, then firm rows
@@ -103,14 +103,14 @@ def rank_builds(wish: Wish, machines: tuple[Machine, ...], matrix: Matrix) -> La
         The ladder; rejected builds in the same order, each with all its reasons.
     """
     candidates: list[tuple[tuple[object, ...], Candidate]] = []
-    rejected: list[tuple[tuple[object, ...], Rejected]] = []
+    rejected: list[tuple[tuple[object, ...], RejectedBuild]] = []
     for build in matrix.torch.builds(platform=wish.platform):
         if not _is_admitted(build, wish):
             continue
         reasons, grade, is_native = _judge_build(build, wish, machines, matrix)
         key = _order(build, grade, is_native=is_native)
         if reasons:
-            rejected.append((key, Rejected(build, reasons)))
+            rejected.append((key, RejectedBuild(build, reasons)))
         else:
             candidates.append((key, Candidate(build, grade, _why(build, grade, machines))))
     candidates.sort(key=lambda pair: pair[0])
@@ -118,7 +118,7 @@ def rank_builds(wish: Wish, machines: tuple[Machine, ...], matrix: Matrix) -> La
     return Ladder(tuple(c for _, c in candidates), tuple(r for _, r in rejected))
 
 
-def _is_admitted(build: TorchBuildRow, wish: Wish) -> bool:
+def _is_admitted(build: TorchBuildRow, wish: BuildRequirements) -> bool:
     if wish.backend is not None and build.backend != wish.backend:
         return False
     if build.backend.cuda is None and not wish.allow_cpu and wish.backend is None:
@@ -141,7 +141,7 @@ def _order(build: TorchBuildRow, grade: DriverGrade, *, is_native: bool) -> tupl
 
 
 def _judge_build(
-    build: TorchBuildRow, wish: Wish, machines: tuple[Machine, ...], matrix: Matrix
+    build: TorchBuildRow, wish: BuildRequirements, machines: tuple[Machine, ...], matrix: Matrix
 ) -> tuple[tuple[str, ...], DriverGrade, bool]:
     reasons: list[str] = []
     if wish.python_tag and build.pythons and wish.python_tag not in build.pythons:
@@ -251,7 +251,7 @@ def _why(build: TorchBuildRow, grade: DriverGrade, machines: tuple[Machine, ...]
 
 
 def nearest_build(
-    torch: TorchBuild | None, wish: Wish, machines: tuple[Machine, ...], matrix: Matrix
+    torch: TorchBuild | None, wish: BuildRequirements, machines: tuple[Machine, ...], matrix: Matrix
 ) -> Candidate | None:
     """The build that fits and changes least: the same release if any, else the newest.
 

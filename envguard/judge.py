@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
-from envguard.backend import Wish, has_gpu_to_serve, nearest_build
+from envguard.backend import BuildRequirements, has_gpu_to_serve, nearest_build
 from envguard.checks import run_checks
 from envguard.checks.remedies import install_command
 from envguard.facts.findings import Remedy, Status
@@ -88,7 +88,7 @@ def _nearest_build(facts: Facts, matrix: Matrix, options: CheckOptions) -> Candi
     torch = environment.torch if environment else None
     platform = possible_platforms(machine)[0]
     interpreter = environment.interpreter if environment else None
-    wish = Wish(
+    wish = BuildRequirements(
         platform=platform,
         torch=SpecifierSet(),
         exact_only=options.exact_driver,

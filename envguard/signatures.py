@@ -47,7 +47,7 @@ _PREFIX = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SignatureMatch:
     """One line that a signature matched.
 
     Args:
@@ -83,7 +83,7 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Mark:
+class SearchPattern:
     """A signature, or the mark of a phase, as a search for it needs it.
 
     Args:
@@ -201,7 +201,7 @@ def pieces_of(line: bytes) -> Iterator[bytes]:
             yield piece[max(0, start - _OVERLAP) : start + _LONG]
 
 
-def match_piece(mark: Mark, piece: bytes, line: int, place: int) -> Hit | None:
+def match_piece(mark: SearchPattern, piece: bytes, line: int, place: int) -> SignatureMatch | None:
     """Try a signature on a piece of a line.
 
     Args:
@@ -218,7 +218,7 @@ def match_piece(mark: Mark, piece: bytes, line: int, place: int) -> Hit | None:
     if match is None:
         return None
     groups = {name: value for name, value in match.groupdict().items() if value is not None}
-    return Hit(mark.id, line, _excerpt(text, match), groups, rank, order=line)
+    return SignatureMatch(mark.id, line, _excerpt(text, match), groups, rank, order=line)
 
 
 def _excerpt(text: str, match: re.Match[str]) -> str:
@@ -229,13 +229,13 @@ def _excerpt(text: str, match: re.Match[str]) -> str:
     return f"...{clean}" if begin else clean
 
 
-def signature_marks(matrix: Matrix) -> Iterator[Mark]:
+def signature_patterns(matrix: Matrix) -> Iterator[SearchPattern]:
     """All signatures of the tables."""
     for row in matrix.causes.signatures:
-        yield Mark(row.id, row.regex, tuple(text.encode() for text in row.literals))
+        yield SearchPattern(row.id, row.regex, tuple(text.encode() for text in row.literals))
 
 
-def find_signatures(text: str, matrix: Matrix) -> tuple[Hit, ...]:
+def find_signatures(text: str, matrix: Matrix) -> tuple[SignatureMatch, ...]:
     """All that a short text holds: an error's words, the last lines of a program.
 
     It finds in a text what the scanner of logs finds in it, without what a log of any size needs.
@@ -248,7 +248,7 @@ def find_signatures(text: str, matrix: Matrix) -> tuple[Hit, ...]:
         Each signature once for each piece of a line that it matches, in the order of the lines.
     """
     data = without_ansi(text.encode("utf-8", "replace"))
-    marks = [mark for mark in signature_marks(matrix) if any(t in data for t in mark.literals)]
+    marks = [mark for mark in signature_patterns(matrix) if any(t in data for t in mark.literals)]
     lines = enumerate(data.split(b"\n"), 1) if marks else ()
     return tuple(
         hit
@@ -260,7 +260,7 @@ def find_signatures(text: str, matrix: Matrix) -> tuple[Hit, ...]:
     )
 
 
-def _first_place(mark: Mark, piece: bytes) -> int:
+def _first_place(mark: SearchPattern, piece: bytes) -> int:
     places = [place for text in mark.literals if (place := piece.find(text)) >= 0]
     return min(places, default=-1)
 
@@ -274,7 +274,10 @@ def fill_message(message: Message, groups: Mapping[str, str]) -> Message:
 
 
 def find_shown(
-    hits: Iterable[Hit], matrix: Matrix, where: Where, known: Mapping[str, str] | None = None
+    hits: Iterable[SignatureMatch],
+    matrix: Matrix,
+    where: Where,
+    known: Mapping[str, str] | None = None,
 ) -> Iterator[Message]:
     """What the rows of causes say about what was found, the most fundamental cause first.
 

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envguard.ingest.text import decode_text
+from envguard.ingest.plain_text import decode_text
 from scripts.fuzz_grammar import (
     WORDS,
     change_bytes,

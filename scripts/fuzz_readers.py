@@ -43,7 +43,7 @@ class TooSlowError(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseResult:
     """How one case ended.
 
     Args:
@@ -57,7 +57,7 @@ class Outcome:
     said: str
 
 
-def run_case(family: str, random: Random, folder: Path, *, longest_s: float) -> Outcome:
+def run_case(family: str, random: Random, folder: Path, *, longest_s: float) -> CaseResult:
     """Make one case in an empty folder and run it in this process.
 
     Args:
@@ -85,7 +85,7 @@ def run_case(family: str, random: Random, folder: Path, *, longest_s: float) -> 
     said = raw.getvalue().decode()
     if code == 4:
         fault = f"exit code 4: {said.strip().splitlines()[-2:]}: {_place([said])}"
-    return Outcome(code, fault, said)
+    return CaseResult(code, fault, said)
 
 
 def _place(lines: list[str]) -> str:

@@ -6,7 +6,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envguard.backend import Wish, rank_builds
+from envguard.backend import BuildRequirements, rank_builds
 from envguard.facts.machine import Driver, Gpu, Host, Machine, OperatingSystem, Platform
 from envguard.facts.versions import Backend, ComputeCapability, DriverVersion
 from envguard.fit import DriverGrade
@@ -27,7 +27,7 @@ def machine(*capabilities: str, driver: str | None = None, glibc: str = "2.35") 
     )
 
 
-def best(wish: Wish, *machines: Machine) -> str | None:
+def best(wish: BuildRequirements, *machines: Machine) -> str | None:
     candidate = rank_builds(wish, machines, MATRIX).best
     return candidate.build.label if candidate else None
 
@@ -47,49 +47,53 @@ def best(wish: Wish, *machines: Machine) -> str | None:
 def test_newest_torch_with_a_fitting_build(
     capabilities: tuple[str, ...], driver: str | None, label: str
 ) -> None:
-    assert best(Wish(LINUX), machine(*capabilities, driver=driver)) == label
+    assert best(BuildRequirements(LINUX), machine(*capabilities, driver=driver)) == label
 
 
 def test_kepler_is_served_within_its_bounds() -> None:
-    wish = Wish(LINUX, torch=SpecifierSet("<2.1"))
+    wish = BuildRequirements(LINUX, torch=SpecifierSet("<2.1"))
     assert best(wish, machine("3.7", driver="470.256.02")) == "2.0.1+cu118"
 
 
 def test_one_build_for_two_machines() -> None:
     old, new = machine("7.0", driver="535.104.05"), machine("9.0", driver="595.58.03")
-    assert best(Wish(LINUX), old, new) == "2.14.1+cu126"
+    assert best(BuildRequirements(LINUX), old, new) == "2.14.1+cu126"
 
 
 def test_no_build_for_two_machines_keeps_the_reasons() -> None:
-    ladder = rank_builds(Wish(LINUX), (machine("7.0", driver="580.65.06"), machine("12.0")), MATRIX)
+    ladder = rank_builds(
+        BuildRequirements(LINUX), (machine("7.0", driver="580.65.06"), machine("12.0")), MATRIX
+    )
     newest = ladder.rejected[0]
     assert newest.build.label == "2.15.0+cu132"
     assert any("compute capability 7.0" in reason for reason in newest.reasons)
 
 
 def test_exact_only_refuses_minor_version_compatibility() -> None:
-    wish = Wish(LINUX, torch=SpecifierSet("==2.6.0"), exact_only=True)
+    wish = BuildRequirements(LINUX, torch=SpecifierSet("==2.6.0"), exact_only=True)
     assert best(wish, machine("8.0", driver="535.104.05")) == "2.6.0+cu118"
-    wish = Wish(LINUX, torch=SpecifierSet("==2.6.0"))
+    wish = BuildRequirements(LINUX, torch=SpecifierSet("==2.6.0"))
     assert best(wish, machine("8.0", driver="535.104.05")) == "2.6.0+cu118"
     assert best(wish, machine("8.0", driver="570.26")) == "2.6.0+cu126"
 
 
 def test_a_single_backend_can_be_asked_for() -> None:
-    wish = Wish(LINUX, torch=SpecifierSet("<2.8"), backend=Backend.parse("cu126"))
+    wish = BuildRequirements(LINUX, torch=SpecifierSet("<2.8"), backend=Backend.parse("cu126"))
     assert best(wish, machine("8.0", driver="570.26")) == "2.7.1+cu126"
 
 
 def test_cpu_only_when_asked_for_or_without_gpu() -> None:
-    assert best(Wish(LINUX), Machine(host=Host(platform=LINUX), gpus=())) is None
-    wish = Wish(LINUX, allow_cpu=True)
+    assert best(BuildRequirements(LINUX), Machine(host=Host(platform=LINUX), gpus=())) is None
+    wish = BuildRequirements(LINUX, allow_cpu=True)
     assert best(wish, Machine(host=Host(platform=LINUX), gpus=())) == "2.15.0+cpu"
     assert best(wish, machine("3.0", driver="470.82.01")) == "2.15.0+cpu"
 
 
 def test_old_glibc_and_python_bound_the_choice() -> None:
     ladder = rank_builds(
-        Wish(LINUX, python_tag="cp39"), (machine("8.0", driver="570.26", glibc="2.17"),), MATRIX
+        BuildRequirements(LINUX, python_tag="cp39"),
+        (machine("8.0", driver="570.26", glibc="2.17"),),
+        MATRIX,
     )
     assert ladder.best is not None
     assert ladder.best.build.version <= Version("2.6.0")
@@ -99,6 +103,6 @@ def test_old_glibc_and_python_bound_the_choice() -> None:
 
 
 def test_unknown_driver_is_graded_unknown() -> None:
-    ladder = rank_builds(Wish(LINUX), (machine("9.0"),), MATRIX)
+    ladder = rank_builds(BuildRequirements(LINUX), (machine("9.0"),), MATRIX)
     assert ladder.best is not None
     assert ladder.best.grade is DriverGrade.UNKNOWN

@@ -12,8 +12,8 @@ from envguard.checks.context import CheckOptions
 from envguard.facts.environment import Interpreter
 from envguard.facts.facts import Facts
 from envguard.facts.machine import Host, Machine, Platform
-from envguard.ingest.pins import add_pins
 from envguard.ingest.stated import parse_stated, stated_facts
+from envguard.ingest.stated_pins import add_pins
 from envguard.judge import judge
 from envguard.matrix.loader import Matrix
 

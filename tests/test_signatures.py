@@ -15,7 +15,7 @@ from envguard.crash.scan import PHASE, scan_stream
 from envguard.facts.sentences import fill
 from envguard.matrix.causes import ShownBy, Where
 from envguard.matrix.loader import Matrix
-from envguard.signatures import find_shown, find_signatures, signature_marks
+from envguard.signatures import find_shown, find_signatures, signature_patterns
 
 MATRIX = Matrix.load()
 CRASHES = sorted((Path(__file__).parent / "crashes").rglob("*.txt"))
@@ -94,7 +94,9 @@ def test_what_no_encoding_holds_is_read() -> None:
 
 
 def test_a_mark_stands_for_each_signature_of_the_tables() -> None:
-    assert [mark.id for mark in signature_marks(MATRIX)] == [s.id for s in MATRIX.causes.signatures]
+    assert [mark.id for mark in signature_patterns(MATRIX)] == [
+        s.id for s in MATRIX.causes.signatures
+    ]
 
 
 @pytest.mark.parametrize(

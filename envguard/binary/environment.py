@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from envguard.binary.cache import ResultCache
 from envguard.binary.folders import PROBE, FolderMemory
+from envguard.binary.inspected import InspectedEnvironment
 from envguard.binary.listing import (
-    Listed,
+    ListedFile,
     all_folders,
     digest,
     find_jit_caches,
     list_files,
     signature_of,
 )
-from envguard.binary.subject import Subject
 from envguard.errors import DocumentError
 from envguard.facts.binary import BinaryFacts, CompiledFile
 from envguard.facts.codec import from_dict, to_dict
@@ -61,7 +61,9 @@ def read_environment(
     if not sys.platform.startswith("linux"):
         words = "compiled files are followed on Linux only"
         return BinaryFacts(gaps=(Gap("environment.binary", GapReason.NOT_ASKED, PROBE, words),))
-    subject = Subject(all_folders(tuple(site_folders)), torch_location, environ, executable)
+    subject = InspectedEnvironment(
+        all_folders(tuple(site_folders)), torch_location, environ, executable
+    )
     results, name, gaps = ResultCache(cache), _name_of(subject), list[Gap]()
     kept = results.load(name)
     memory = FolderMemory(before=_mapping(kept.get("folders")))
@@ -87,13 +89,13 @@ def read_environment(
     )
 
 
-def _name_of(subject: Subject) -> str:
+def _name_of(subject: InspectedEnvironment) -> str:
     """Names the result: an environment has one, whatever state it is in."""
     parts = (*subject.folders, subject.torch, subject.executable)
     return os.pathsep.join(map(str, parts))
 
 
-def _conditions(subject: Subject, gaps: list[Gap]) -> dict[str, str]:
+def _conditions(subject: InspectedEnvironment, gaps: list[Gap]) -> dict[str, str]:
     """What the result depends on besides the compiled files."""
     places = [str(subject.executable), f"{subject.torch}/__init__.py", _SYSTEM_CACHE]
     return {
@@ -103,7 +105,7 @@ def _conditions(subject: Subject, gaps: list[Gap]) -> dict[str, str]:
     }
 
 
-def _watched(examination: Examination, listing: Iterable[Listed]) -> dict[str, Any]:
+def _watched(examination: Examination, listing: Iterable[ListedFile]) -> dict[str, Any]:
     """Files and folders outside the environment that were looked at, and their state."""
     own = {listed.path for listed in listing}
     homes = tuple(f"{folder}/" for folder in examination.subject.folders)

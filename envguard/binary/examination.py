@@ -13,7 +13,7 @@ from envguard.binary.ldcache import read_system
 from envguard.binary.library import Libraries, Library
 from envguard.binary.linking import Linking, check_linking
 from envguard.binary.listing import Signature
-from envguard.binary.loading import Place, find_loading
+from envguard.binary.loading import ImportSite, find_loading
 from envguard.binary.modules import loads_by_itself, several_builds
 from envguard.binary.owners import packages_with
 from envguard.binary.process import Process
@@ -26,8 +26,8 @@ from envguard.facts.sentences import say
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
-    from envguard.binary.listing import Listed
-    from envguard.binary.subject import Subject
+    from envguard.binary.inspected import InspectedEnvironment
+    from envguard.binary.listing import ListedFile
     from envguard.facts.binary import LinkProblem, Shadowing
 
 _LOADERS = frozenset({"x86_64", "aarch64"})
@@ -45,7 +45,7 @@ class KnownFiles:
     before: Mapping[str, tuple[Signature, CompiledFile]] = field(default_factory=dict)
     now: dict[str, tuple[Signature, CompiledFile]] = field(default_factory=dict)
 
-    def read(self, listed: Listed) -> CompiledFile:
+    def read(self, listed: ListedFile) -> CompiledFile:
         """What a file holds, from before if it has not changed."""
         known = self.before.get(listed.path)
         if known is not None and known[0] == listed.signature:
@@ -57,7 +57,7 @@ class KnownFiles:
         return compiled
 
 
-def _read(listed: Listed) -> CompiledFile:
+def _read(listed: ListedFile) -> CompiledFile:
     try:
         with FileSource(listed.path) as source:
             return read_compiled(source, listed.name)
@@ -77,9 +77,9 @@ class Examination:
 
     def __init__(
         self,
-        subject: Subject,
-        listing: Iterable[Listed],
-        caches: Iterable[Listed] = (),
+        subject: InspectedEnvironment,
+        listing: Iterable[ListedFile],
+        caches: Iterable[ListedFile] = (),
         known: KnownFiles | None = None,
     ) -> None:
         self.subject = subject
@@ -88,7 +88,7 @@ class Examination:
         self._caches = tuple(caches)
         self._known = known or KnownFiles()
         self._gaps: list[Gap] = []
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, ImportSite] = {}
 
     def facts(self) -> BinaryFacts:
         """Everything that the files say."""
@@ -107,7 +107,7 @@ class Examination:
             self.libraries.close()
 
     @cached_property
-    def _usable(self) -> list[tuple[Listed, Library]]:
+    def _usable(self) -> list[tuple[ListedFile, Library]]:
         """The files that are shared objects for this machine; the others become gaps."""
         usable = []
         for listed in self._listing:

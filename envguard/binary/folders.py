@@ -113,7 +113,7 @@ def find_compiled(
                 gaps.append(Gap(f"files in {as_text(link)}", GapReason.NOT_ASKED, PROBE, words))
 
 
-class Held(NamedTuple):
+class FolderContent(NamedTuple):
     """What one folder holds.
 
     Args:
@@ -142,18 +142,18 @@ class FolderMemory:
     """
 
     before: Mapping[str, object] = field(default_factory=dict)
-    now: dict[str, Held] = field(default_factory=dict)
+    now: dict[str, FolderContent] = field(default_factory=dict)
 
-    def recall(self, folder: str) -> Held | None:
+    def recall(self, folder: str) -> FolderContent | None:
         """What an unchanged folder holds; None when it has to be read."""
         entry = self.before.get(folder)
-        if not isinstance(entry, list) or len(entry) != len(Held._fields) or not entry[0]:
+        if not isinstance(entry, list) or len(entry) != len(FolderContent._fields) or not entry[0]:
             return None
         try:
             unchanged = os.stat(folder).st_mtime_ns == entry[0]  # noqa: PTH116 - a text path
         except OSError:
             return None
-        return Held(*entry) if unchanged else None
+        return FolderContent(*entry) if unchanged else None
 
 
 def _settled_time_ns(folder: str) -> int:
@@ -164,8 +164,10 @@ def _settled_time_ns(folder: str) -> int:
     return found if time.time_ns() - found > _SETTLED_NS else 0
 
 
-def _read_folder(folder: str, time_ns: int, gaps: list[Gap], *, with_foreign: bool) -> Held:
-    held = Held(time_ns, [], [], [])
+def _read_folder(
+    folder: str, time_ns: int, gaps: list[Gap], *, with_foreign: bool
+) -> FolderContent:
+    held = FolderContent(time_ns, [], [], [])
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -173,11 +175,11 @@ def _read_folder(folder: str, time_ns: int, gaps: list[Gap], *, with_foreign: bo
     except OSError as err:
         reason = GapReason.FORBIDDEN if isinstance(err, PermissionError) else GapReason.UNREADABLE
         gaps.append(Gap(f"files in {as_text(folder)}", reason, PROBE, err.strerror or str(err)))
-        return Held(0, [], [], [])
+        return FolderContent(0, [], [], [])
     return held
 
 
-def _sort(entry: os.DirEntry[str], held: Held, *, with_foreign: bool) -> None:
+def _sort(entry: os.DirEntry[str], held: FolderContent, *, with_foreign: bool) -> None:
     name = entry.name
     if is_compiled(name, with_foreign=with_foreign):
         held.files.append(name)

@@ -21,7 +21,7 @@ from envguard.values import dataclass
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envguard.binary.process import Mapped, Missing, Opened, Process
+    from envguard.binary.process import Mapped, MissingLibrary, Opened, Process
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _name(mapped: Mapped) -> str:
     return mapped.library.dynamic.soname or mapped.path.rpartition("/")[2]
 
 
-def _missing_library(module: str, missing: Missing) -> LinkProblem:
+def _missing_library(module: str, missing: MissingLibrary) -> LinkProblem:
     absent = f"{missing.name}: cannot open shared object file: No such file or directory"
     return LinkProblem(
         module=module,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from envguard.binary.folders import FolderMemory
-    from envguard.binary.subject import Subject
+    from envguard.binary.inspected import InspectedEnvironment
 
 
 Signature = tuple[int, int, int]  # size, modification time in ns, inode
@@ -25,7 +25,7 @@ _MOST_PTH = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedFile:
     """One compiled file.
 
     Args:
@@ -50,7 +50,7 @@ def signature_of(path: str) -> Signature | None:
 
 def list_files(
     folders: Iterable[Path], gaps: list[Gap], memory: FolderMemory | None = None
-) -> tuple[Listed, ...]:
+) -> tuple[ListedFile, ...]:
     """The compiled files below folders, sorted by path, each once.
 
     Args:
@@ -58,11 +58,11 @@ def list_files(
         gaps: Folders that cannot be read are added.
         memory: What folders held before.
     """
-    found: dict[str, Listed] = {}
+    found: dict[str, ListedFile] = {}
     for folder in folders:
         for file in find_compiled(str(folder), gaps, memory=memory):
             if file.path not in found:
-                found[file.path] = Listed(file.path, file.name, signature_of(file.path))
+                found[file.path] = ListedFile(file.path, file.name, signature_of(file.path))
     return tuple(sorted(found.values(), key=lambda listed: listed.path))
 
 
@@ -102,7 +102,7 @@ def _added_folders(folder: Path) -> list[Path]:
     return added
 
 
-def digest(listing: Iterable[Listed], others: Mapping[str, str]) -> str:
+def digest(listing: Iterable[ListedFile], others: Mapping[str, str]) -> str:
     """One word for a state of the files and of everything else that a result depends on."""
     state = hashlib.sha256()
     for listed in listing:
@@ -112,7 +112,7 @@ def digest(listing: Iterable[Listed], others: Mapping[str, str]) -> str:
     return state.hexdigest()
 
 
-def find_jit_caches(subject: Subject, gaps: list[Gap]) -> tuple[Listed, ...]:
+def find_jit_caches(subject: InspectedEnvironment, gaps: list[Gap]) -> tuple[ListedFile, ...]:
     """The compiled extensions that this interpreter with this torch would take from its cache.
 
     Folders of other interpreters and CUDA releases are left alone: nothing loads them here. But
@@ -142,7 +142,7 @@ def _is_there(folder: Path, gaps: list[Gap]) -> bool:
     return True
 
 
-def extensions_folder(subject: Subject) -> Path | None:
+def extensions_folder(subject: InspectedEnvironment) -> Path | None:
     """Where torch keeps what it compiles; None when that cannot be told."""
     stated = subject.environ.get("TORCH_EXTENSIONS_DIR")
     if stated:

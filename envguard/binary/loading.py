@@ -113,14 +113,14 @@ _MOST_BYTES = 4 * 1024 * 1024
 _NOT_LOADED = frozenset({"__pycache__", "tests", "test", "testing", "benchmarks", "examples"})
 
 
-class Place(NamedTuple):
+class ImportSite(NamedTuple):
     """How a module is loaded, and the line that says so (``folder/file.py:12``)."""
 
     loading: Loading
     line: str | None = None
 
 
-def find_loading(site: str, packages: Iterable[str], module: str) -> Place:
+def find_loading(site: str, packages: Iterable[str], module: str) -> ImportSite:
     """How importing the packages of one distribution loads one of its extension modules.
 
     Import statements are followed from the packages' own ``__init__.py``, as Python would run
@@ -144,8 +144,12 @@ def find_loading(site: str, packages: Iterable[str], module: str) -> Place:
         if place is not None:
             return place
     if plain:
-        return Place(Loading.LAZY, plain[0].line)
-    return Place(Loading.GUARDED, statements[0].line) if statements else Place(Loading.UNKNOWN)
+        return ImportSite(Loading.LAZY, plain[0].line)
+    return (
+        ImportSite(Loading.GUARDED, statements[0].line)
+        if statements
+        else ImportSite(Loading.UNKNOWN)
+    )
 
 
 def _dotted(site: str, module: str) -> str:
@@ -169,13 +173,13 @@ class _Walk:
         self._guarded_line: str | None = None
         self._left = _MOST_PARSED
 
-    def place(self, packages: Iterable[str]) -> Place | None:
+    def place(self, packages: Iterable[str]) -> ImportSite | None:
         """What is reached without a guard counts first; None when the module is not reached."""
         line = self._follow(list(packages))
         if line is not None:
-            return Place(Loading.IMPORT, line)
+            return ImportSite(Loading.IMPORT, line)
         line = self._guarded_line or self._follow(self._guarded)
-        return None if line is None else Place(Loading.GUARDED, line)
+        return None if line is None else ImportSite(Loading.GUARDED, line)
 
     def _follow(self, pending: list[str]) -> str | None:
         """The line that loads the module, among those that run when some modules are imported."""

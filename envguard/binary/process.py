@@ -58,7 +58,7 @@ class Mapped:
         return self.found_by in {FoundBy.CACHE, FoundBy.DEFAULT}
 
 
-class Missing(NamedTuple):
+class MissingLibrary(NamedTuple):
     """A library that the loader does not find, or cannot use."""
 
     name: str
@@ -78,7 +78,7 @@ class Opened:
 
     scope: tuple[Mapped, ...]
     fresh: tuple[Mapped, ...]
-    missing: tuple[Missing, ...]
+    missing: tuple[MissingLibrary, ...]
 
 
 class Process:
@@ -158,7 +158,7 @@ class Process:
         for mapped in scope:  # grows while it is walked
             for name in mapped.library.dynamic.needed:
                 found = self._names.get(name) or self._map(name, mapped)
-                if isinstance(found, Missing):
+                if isinstance(found, MissingLibrary):
                     missing.append(found)
                 elif id(found) not in seen and len(scope) < _MOST_MAPPED:
                     seen.add(id(found))
@@ -176,7 +176,7 @@ class Process:
         if identity is not None:
             self._files.setdefault(identity, mapped)
 
-    def _map(self, name: str, loader: Mapped | None) -> Mapped | Missing:
+    def _map(self, name: str, loader: Mapped | None) -> Mapped | MissingLibrary:
         for path, found_by in self.candidates(name, loader):
             identity = self.libraries.identity(path)
             if identity is None:
@@ -185,13 +185,13 @@ class Process:
             if mapped is None:
                 library = self.libraries.get(path)
                 if isinstance(library, UnreadableError) and not _is_passed_over(library):
-                    return Missing(name, loader, f"{path}: {_unusable_words(library)}")
+                    return MissingLibrary(name, loader, f"{path}: {_unusable_words(library)}")
                 if not isinstance(library, Library) or library.machine != self.system.machine:
                     continue
                 mapped = Mapped(path, library, found_by, loader)
             self._add(mapped, name)
             return mapped
-        return Missing(name, loader)
+        return MissingLibrary(name, loader)
 
     def candidates(self, name: str, loader: Mapped | None) -> Iterator[tuple[str, FoundBy]]:
         """Every path where the loader would look for a library, in its order.

@@ -13,7 +13,7 @@ from envguard.conditions import NOT_DISTRIBUTIONS, KnownValues, break_holds, sub
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.sentences import join_sentences, say
-from envguard.matrix.packages import Scope
+from envguard.matrix.packages import BreakScope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix
 
 _CODES = {
-    Scope.IMPORT: "BRK001",
-    Scope.OP_BUILD: "BRK002",
-    Scope.EXTENSION_BUILD: "BRK003",
-    Scope.CHECKPOINT_LOAD: "BRK004",
-    Scope.RESOLVER: "BRK005",
-    Scope.RUNTIME: "BRK006",
-    Scope.COMPILE: "BRK007",
-    Scope.INFERENCE: "BRK008",
-    Scope.NUMPY_INTEROP: "BRK009",
-    Scope.COVERAGE: "BRK010",
-    Scope.LAUNCHER: "BRK011",
-    Scope.USER_CODE: "BRK012",
-    Scope.INSTALL: "BRK013",
-    Scope.FEATURE: "BRK014",
+    BreakScope.IMPORT: "BRK001",
+    BreakScope.OP_BUILD: "BRK002",
+    BreakScope.EXTENSION_BUILD: "BRK003",
+    BreakScope.CHECKPOINT_LOAD: "BRK004",
+    BreakScope.RESOLVER: "BRK005",
+    BreakScope.RUNTIME: "BRK006",
+    BreakScope.COMPILE: "BRK007",
+    BreakScope.INFERENCE: "BRK008",
+    BreakScope.NUMPY_INTEROP: "BRK009",
+    BreakScope.COVERAGE: "BRK010",
+    BreakScope.LAUNCHER: "BRK011",
+    BreakScope.USER_CODE: "BRK012",
+    BreakScope.INSTALL: "BRK013",
+    BreakScope.FEATURE: "BRK014",
 }
 
 
@@ -126,11 +126,11 @@ def break_status(row: Break, known: KnownValues, facts: Facts) -> Status:
     only on firm ground. A break of something that has to be switched on does not count: whether
     it is cannot be seen. A declared conflict was overruled where it is installed all the same.
     """
-    if row.scope is Scope.COVERAGE:
+    if row.scope is BreakScope.COVERAGE:
         return Status.OK
     if row.feature:
         return Status.SKIP
-    if row.scope is Scope.INSTALL and not is_pinned_only(facts):
+    if row.scope is BreakScope.INSTALL and not is_pinned_only(facts):
         return Status.WARN
     if row.beside and row.beside not in known.versions:
         return Status.WARN

@@ -18,7 +18,7 @@ from envguard.checks.remedies import install_remedy, pins_of
 from envguard.conditions import admits, contradicted
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.sentences import join_sentences, say
-from envguard.matrix.packages import AbiKind, Coverage, Scope
+from envguard.matrix.packages import AbiKind, BreakScope, Coverage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -181,7 +181,7 @@ def _too_old(
     version: Version,
     facts: Facts,
 ) -> Finding:
-    is_fatal = row.scope is Scope.IMPORT
+    is_fatal = row.scope is BreakScope.IMPORT
     pins = pins_of({name: bound})
     is_cuda = name == "torch_cuda"
     what = say("torch for CUDA{bound}", bound=bound) if is_cuda else pins[0]
@@ -307,7 +307,7 @@ def check_capability(facts: Facts, matrix: Matrix, options: CheckOptions) -> Ite
 def _too_old_gpu(
     package: Package, row: PackageRange, old: tuple[Gpu, ...], facts: Facts, *, is_every: bool
 ) -> Finding:
-    is_feature = row.scope is Scope.FEATURE
+    is_feature = row.scope is BreakScope.FEATURE
     firm = row.provenance.is_firm
     status = Status.FAIL if firm and is_every else Status.WARN
     if is_feature:

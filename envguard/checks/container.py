@@ -18,7 +18,7 @@ from envguard.checks.context import (
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.machine import OperatingSystem
 from envguard.facts.sentences import say
-from envguard.matrix.rows import Segment
+from envguard.matrix.rows import MarketSegment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def image_libraries(facts: Facts) -> tuple[Reading, ...]:
 _NOT_SUPPORTED_ON_DEVICE = 804
 _WSL_FOLDER = "/usr/lib/wsl/"
 # What forward compatibility is made for; workstation cards only as selected SKUs.
-_SUPPORTED = frozenset({Segment.DATACENTER, Segment.JETSON})
+_SUPPORTED = frozenset({MarketSegment.DATACENTER, MarketSegment.JETSON})
 _DROP_COMPAT = (
     "take the compat folder out of LD_LIBRARY_PATH and of /etc/ld.so.conf.d (the host's own "
     "driver serves builds of its CUDA major), or update the host's driver"
@@ -98,13 +98,13 @@ def unsupported_gpus(facts: Facts, matrix: Matrix) -> tuple[tuple[Gpu, ...], boo
         left out.
     """
     found: list[Gpu] = []
-    segments: set[Segment] = set()
+    segments: set[MarketSegment] = set()
     for gpu in facts.machine.selected_gpus:
         of_gpu = {model.segment for model in matrix.gpus.find(gpu.name or "")}
         if of_gpu and not of_gpu & _SUPPORTED:
             found.append(gpu)
             segments |= of_gpu
-    return tuple(found), segments == {Segment.CONSUMER}
+    return tuple(found), segments == {MarketSegment.CONSUMER}
 
 
 def check_compat_libcuda(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ from envguard.facts.gaps import GapReason
 from envguard.facts.machine import KernelModule, OperatingSystem
 from envguard.facts.sentences import say
 from envguard.fit import DriverFit, DriverGrade, driver_system, grade_driver
-from envguard.matrix.rows import Segment
+from envguard.matrix.rows import MarketSegment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -530,7 +530,7 @@ def check_branch_life(facts: Facts, matrix: Matrix, options: CheckOptions) -> It
 def _has_datacenter_gpu(facts: Facts, matrix: Matrix) -> bool:
     names = {gpu.name for gpu in facts.machine.selected_gpus if gpu.name}
     models = [model for name in names for model in matrix.gpus.find(name)]
-    return any(model.segment is Segment.DATACENTER for model in models)
+    return any(model.segment is MarketSegment.DATACENTER for model in models)
 
 
 def _ended(facts: Facts, row: BranchSupport) -> Finding:

@@ -66,7 +66,7 @@ class Package:
         return Evidence(f"distribution[{self.name}].version", str(self.version), origin)
 
 
-class Made:
+class BuiltAgainst:
     """What a package's build was made for.
 
     Args:
@@ -147,7 +147,7 @@ def lists_everything(facts: Facts) -> bool:
     )
 
 
-def made_for(package: Package, facts: Facts) -> Made | None:
+def built_against(package: Package, facts: Facts) -> BuiltAgainst | None:
     """What a package's build was made for; None when that cannot be told."""
     distribution = package.distribution
     label = label_of_version(package.version)
@@ -157,13 +157,13 @@ def made_for(package: Package, facts: Facts) -> Made | None:
             label, where = label_of_url(url), "address"
     if label.accelerator is not None:
         major = label.cuda.major if label.cuda else None
-        return Made(label.accelerator, BuiltFor(major, label.cuda), where, is_labelled=True)
+        return BuiltAgainst(label.accelerator, BuiltFor(major, label.cuda), where, is_labelled=True)
     built = _of_pypi(package) if comes_from_pypi(package, facts) else None
     if built is None:
         return None
     cuda, provenance = built
     accelerator = Accelerator.CPU if cuda.major is None else Accelerator.CUDA
-    return Made(accelerator, cuda, "PyPI's wheel", is_labelled=False, provenance=provenance)
+    return BuiltAgainst(accelerator, cuda, "PyPI's wheel", is_labelled=False, provenance=provenance)
 
 
 def _of_pypi(package: Package) -> tuple[BuiltFor, Provenance] | None:

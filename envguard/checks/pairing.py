@@ -10,7 +10,13 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.checks.context import CheckOptions, runtime_library, torch_evidence, torch_words
-from envguard.checks.installed import Made, Package, judged_torch, made_for, packages_of
+from envguard.checks.installed import (
+    BuiltAgainst,
+    Package,
+    built_against,
+    judged_torch,
+    packages_of,
+)
 from envguard.checks.remedies import companion_pin, install_remedy, uninstall_command
 from envguard.conditions import admits
 from envguard.facts.environment import Accelerator, TorchBuild
@@ -205,7 +211,7 @@ class _Beside:
     """
 
     package: Package
-    made: Made
+    made: BuiltAgainst
     torch: TorchBuild
     cuda: CudaVersion
 
@@ -216,7 +222,7 @@ def check_companion_cuda(facts: Facts, matrix: Matrix, options: CheckOptions) ->
     if torch is None or torch.accelerator is not Accelerator.CUDA or torch.cuda is None:
         return
     for package in packages_of(facts, matrix):
-        made = made_for(package, facts)
+        made = built_against(package, facts)
         if made is not None:
             beside = _Beside(package, made, torch, torch.cuda)
             for finding in _compare(beside, matrix):

@@ -17,13 +17,13 @@ from envguard.crash.phases import Phase, parse_phase
 from envguard.errors import InputError
 from envguard.facts.facts import Facts
 from envguard.redaction import clean_addresses
-from envguard.supervise.record import find_record, read_log, split_words
 from envguard.supervise.run import changes_since
+from envguard.supervise.run_record import find_record, read_log, split_words
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix
-    from envguard.supervise.record import RunRecord
+    from envguard.supervise.run_record import RunRecord
 
 
 @dataclass(frozen=True, slots=True)

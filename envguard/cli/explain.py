@@ -12,7 +12,7 @@ from envguard.cli.out import PageOptions, write_page
 from envguard.cli.tables import load_matrix
 from envguard.errors import ExitCode, InputError
 from envguard.matrix.causes import CodeRow, plain
-from envguard.render.page import Section, page_text
+from envguard.render.page import PageSection, page_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,11 +103,11 @@ def _write_code(code: CodeRow, table: CauseTable, page: PageOptions, matrix: Mat
 
     def text(style: Style) -> str:
         sections = [
-            Section("means", (code.meaning,)),
-            Section("found", (code.found,)),
-            Section("fix", code.fix or ("nothing to do",), is_numbered=len(code.fix) > 1),
-            Section("causes", tuple(f"{row.slug}: {row.text}" for row in causes)),
-            Section("source", _source_words(code.provenance)),
+            PageSection("means", (code.meaning,)),
+            PageSection("found", (code.found,)),
+            PageSection("fix", code.fix or ("nothing to do",), is_numbered=len(code.fix) > 1),
+            PageSection("causes", tuple(f"{row.slug}: {row.text}" for row in causes)),
+            PageSection("source", _source_words(code.provenance)),
         ]
         shown = sections[2:3] if style.is_quiet else sections
         return page_text(f"{code.code}  {code.title}", shown, style)
@@ -131,12 +131,12 @@ def _write_cause(cause: Cause, table: CauseTable, page: PageOptions, matrix: Mat
     def text(style: Style) -> str:
         samples = table.samples(cause.slug)
         sections = [
-            Section("means", (cause.text,)),
-            Section("codes", tuple(f"{row.code}  {row.title}" for row in codes)),
-            Section("fix", fix, is_numbered=len(fix) > 1),
-            Section("told by", samples if style.is_verbose else samples[:_FEW]),
-            Section("test", tuple(_experiment_words(row) for row in cause.suspects)),
-            Section("source", _source_words(cause.provenance)),
+            PageSection("means", (cause.text,)),
+            PageSection("codes", tuple(f"{row.code}  {row.title}" for row in codes)),
+            PageSection("fix", fix, is_numbered=len(fix) > 1),
+            PageSection("told by", samples if style.is_verbose else samples[:_FEW]),
+            PageSection("test", tuple(_experiment_words(row) for row in cause.suspects)),
+            PageSection("source", _source_words(cause.provenance)),
         ]
         shown = sections[:1] if style.is_quiet else sections
         return page_text(cause.slug, shown, style)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from envguard.cli.lock_request import Asked, ChoiceOptions, gather_requests
+from envguard.cli.lock_request import ChoiceOptions, LockArguments, gather_requests
 from envguard.cli.options import MachineOptions, takes
 from envguard.errors import InputError
 from envguard.matrix.loader import Matrix
@@ -86,7 +86,7 @@ def lock(
 
     torch is always part of the lock. Without machine options it is made for this machine.
     """
-    from envguard.cli.lock_run import Means, check_lock, explain_lock, plan_outputs, write_lock
+    from envguard.cli.lock_run import LockRun, check_lock, explain_lock, plan_outputs, write_lock
     from envguard.lock.uv import UvSearch
 
     search = UvSearch(os.environ, stated=uv)
@@ -97,9 +97,9 @@ def lock(
         paths = [str(previous.path)]
     outputs = plan_outputs(paths, form, style)
     files = [Path(name) for name in requirement or ()]
-    asked = Asked(requirements or (), files, target or (), choice, previous, upgrade)
+    asked = LockArguments(requirements or (), files, target or (), choice, previous, upgrade)
     requests, notes = gather_requests(asked, machine_options, tables)
-    means = Means.of(
+    means = LockRun.of(
         tables, requests, os.environ, search, notes, quiet=quiet, time_limit_s=time_limit
     )
     if check and previous:

@@ -23,7 +23,7 @@ from envguard.cli.subject import (
 from envguard.errors import InputError
 from envguard.facts.machine import Machine, Platform
 from envguard.facts.versions import Backend
-from envguard.ingest.stated import Stated, apply_stated, stated_facts
+from envguard.ingest.stated import StatedMachine, apply_stated, stated_facts
 from envguard.lock.record import PreviousLock
 from envguard.lock.request import Target
 from envguard.matrix.complete import complete_machine
@@ -46,7 +46,7 @@ _NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class LockTarget:
     """What one lock is for.
 
     Args:
@@ -62,12 +62,12 @@ class Aim:
     backend: Backend | None = None
 
 
-def read_aims(
+def read_lock_targets(
     options: MachineOptions,
     targets: Sequence[str],
     previous: PreviousLock | None,
     matrix: Matrix,
-) -> tuple[tuple[Aim, ...], tuple[str, ...]]:
+) -> tuple[tuple[LockTarget, ...], tuple[str, ...]]:
     """What to lock for.
 
     Args:
@@ -101,7 +101,7 @@ def _says_machine(options: MachineOptions) -> bool:
     return any(stated)
 
 
-def _recorded_aims(previous: PreviousLock) -> tuple[Aim, ...]:
+def _recorded_aims(previous: PreviousLock) -> tuple[LockTarget, ...]:
     from envguard.lock.record import recorded_machine
 
     found = []
@@ -111,18 +111,18 @@ def _recorded_aims(previous: PreviousLock) -> tuple[Aim, ...]:
         glibc = record.request.glibc if record.request else None
         target = Target(record.platform, record.python, glibc, record.is_free_threaded)
         machines = tuple(recorded_machine(machine) for machine in record.machines)
-        found.append(Aim(name, machines, target, _backend_of(name)))
+        found.append(LockTarget(name, machines, target, _backend_of(name)))
     return tuple(found)
 
 
 def _named_aims(
-    options: MachineOptions, targets: Sequence[str], stated: Stated, matrix: Matrix
-) -> tuple[tuple[Aim, ...], tuple[str, ...]]:
+    options: MachineOptions, targets: Sequence[str], stated: StatedMachine, matrix: Matrix
+) -> tuple[tuple[LockTarget, ...], tuple[str, ...]]:
     pairs = [_split(text) for text in targets]
     names = [name for name, _ in pairs]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"--target: {twice!r} is given twice")
-    aims: dict[str, Aim] = {}
+    aims: dict[str, LockTarget] = {}
     notes: list[str] = []
     for name, file in pairs:
         if file:
@@ -161,31 +161,31 @@ def _backend_of(name: str) -> Backend | None:
 def _bare_aim(
     name: str,
     options: MachineOptions,
-    stated: Stated,
-    others: dict[str, Aim],
+    stated: StatedMachine,
+    others: dict[str, LockTarget],
     matrix: Matrix,
-) -> tuple[Aim, tuple[str, ...]]:
+) -> tuple[LockTarget, tuple[str, ...]]:
     """A backend without a machine: for the machine of the options, or where the others run."""
     if not _says_machine(options) and others:
         first = next(iter(others.values()))
-        return Aim(name, (), first.target, _backend_of(name)), ()
+        return LockTarget(name, (), first.target, _backend_of(name)), ()
     facts, notes = _all_facts(options, stated)
     aim, filled = _aim(name, facts, stated, matrix)
     return aim, (*notes, *filled)
 
 
 def _aim(
-    name: str, facts: tuple[Facts, ...], stated: Stated, matrix: Matrix
-) -> tuple[Aim, tuple[str, ...]]:
+    name: str, facts: tuple[Facts, ...], stated: StatedMachine, matrix: Matrix
+) -> tuple[LockTarget, tuple[str, ...]]:
     platform, platform_notes = _platform(facts)
     python, python_notes = _python(facts, stated)
     machines = tuple(_complete(one.machine, platform, matrix) for one in facts)
     glibcs = [m.host.glibc for m in machines if m.host.glibc is not None]
     target = Target(platform, python, min(glibcs, default=None), _is_threaded(facts, stated))
-    return Aim(name, machines, target, _backend_of(name)), (*platform_notes, *python_notes)
+    return LockTarget(name, machines, target, _backend_of(name)), (*platform_notes, *python_notes)
 
 
-def _is_threaded(facts: tuple[Facts, ...], stated: Stated) -> bool:
+def _is_threaded(facts: tuple[Facts, ...], stated: StatedMachine) -> bool:
     if stated.python is not None:
         return stated.is_free_threaded
     interpreters = [f.environment.interpreter for f in facts if f.environment]
@@ -198,7 +198,7 @@ def _is_threaded(facts: tuple[Facts, ...], stated: Stated) -> bool:
 
 
 def _all_facts(
-    options: MachineOptions, stated: Stated
+    options: MachineOptions, stated: StatedMachine
 ) -> tuple[tuple[Facts, ...], tuple[str, ...]]:
     if options.machine:
         read = [apply_stated(read_source(str(path)), stated) for path in options.machine]
@@ -234,7 +234,7 @@ def _platform(facts: Iterable[Facts]) -> tuple[Platform, tuple[str, ...]]:
     return here, (f"platform {here} is the running interpreter's",)
 
 
-def _python(facts: Iterable[Facts], stated: Stated) -> tuple[Version, tuple[str, ...]]:
+def _python(facts: Iterable[Facts], stated: StatedMachine) -> tuple[Version, tuple[str, ...]]:
     from packaging.version import Version
 
     interpreters = [f.environment.interpreter for f in facts if f.environment]
@@ -307,7 +307,7 @@ class ChoiceOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LockArguments:
     """What the command line asks for, besides the machines.
 
     Args:
@@ -328,7 +328,7 @@ class Asked:
 
 
 def gather_requests(
-    asked: Asked, machine_options: MachineOptions, matrix: Matrix
+    asked: LockArguments, machine_options: MachineOptions, matrix: Matrix
 ) -> tuple[tuple[tuple[str, LockRequest], ...], tuple[str, ...]]:
     """Put the requests together, one for each target.
 
@@ -342,26 +342,29 @@ def gather_requests(
     own, constraints, remarks = _own_words(asked)
     if not (own or asked.choice.torch or asked.previous):
         raise InputError("nothing to lock", hint="name requirements, or a file with -r")
-    aims, notes = read_aims(machine_options, asked.targets, asked.previous, matrix)
+    aims, notes = read_lock_targets(machine_options, asked.targets, asked.previous, matrix)
     requests = tuple((aim.name, _request(asked, own, constraints, aim)) for aim in aims)
     return requests, (*remarks, *notes)
 
 
 def _own_words(
-    asked: Asked,
+    asked: LockArguments,
 ) -> tuple[tuple[Requirement, ...], tuple[Requirement, ...], tuple[str, ...]]:
     """Requirements, constraints and remarks of arguments and requirements files."""
-    from envguard.lock.request import load_requirement_files, parse_words
+    from envguard.lock.request import load_requirement_files, parse_arguments
 
-    words = parse_words(asked.words)
+    words = parse_arguments(asked.words)
     contents = load_requirement_files(asked.files)
     return (*words, *contents.requirements), contents.constraints, contents.notes
 
 
 def _request(
-    asked: Asked, own: tuple[Requirement, ...], constraints: tuple[Requirement, ...], aim: Aim
+    asked: LockArguments,
+    own: tuple[Requirement, ...],
+    constraints: tuple[Requirement, ...],
+    aim: LockTarget,
 ) -> LockRequest:
-    from envguard.lock.index import make_index_settings
+    from envguard.lock.package_index import make_index_settings
     from envguard.lock.request import LockRequest, parse_date
 
     choice = asked.choice
@@ -387,10 +390,10 @@ def _request(
     return _with_pins(request, asked, aim)
 
 
-def _as_recorded(request: LockRequest, asked: Asked, aim: Aim) -> LockRequest:
+def _as_recorded(request: LockRequest, asked: LockArguments, aim: LockTarget) -> LockRequest:
     """The request with what the earlier lock was asked for, where the options leave it open."""
-    from envguard.lock.index import make_index_settings
-    from envguard.lock.request import parse_date, parse_words
+    from envguard.lock.package_index import make_index_settings
+    from envguard.lock.request import parse_arguments, parse_date
 
     record = asked.previous.record(aim.name) if asked.previous else None
     known = record.request if record else None
@@ -401,8 +404,8 @@ def _as_recorded(request: LockRequest, asked: Asked, aim: Aim) -> LockRequest:
     torch_index = (known.torch_index if is_usual else None) or choice.torch_index
     return replace(
         request,
-        requirements=(*parse_words(known.requirements), *request.requirements),
-        constraints=(*request.constraints, *parse_words(known.constraints)),
+        requirements=(*parse_arguments(known.requirements), *request.requirements),
+        constraints=(*request.constraints, *parse_arguments(known.constraints)),
         indexes=make_index_settings(torch_index, choice.index_url or known.index_url),
         backend=request.backend or known.backend,
         exact_only=request.exact_only or known.exact_only,
@@ -418,13 +421,13 @@ def _release_base(address: str) -> str | None:
     Raises:
         InputError: It is no address.
     """
-    from envguard.lock.index import check_address
+    from envguard.lock.package_index import check_address
 
     check_address("--release-base", address)
     return None if address == DEFAULT_RELEASE_BASE else address
 
 
-def _with_pins(request: LockRequest, asked: Asked, aim: Aim) -> LockRequest:
+def _with_pins(request: LockRequest, asked: LockArguments, aim: LockTarget) -> LockRequest:
     """The request with the pins of the earlier lock, which are kept where they serve."""
     previous = asked.previous
     record = previous.record(aim.name) if previous else None
@@ -446,7 +449,7 @@ def _torch_word(text: str | None) -> tuple[Requirement, ...]:
     return (parse_requirement(f"torch{bounds}", "--torch"),)
 
 
-def _backend(text: str | None, aim: Aim) -> Backend | None:
+def _backend(text: str | None, aim: LockTarget) -> Backend | None:
     try:
         stated = None if text is None else Backend.parse(text)
     except ValueError as err:

@@ -13,18 +13,18 @@ from envguard.errors import ExitCode, InputError
 from envguard.files import is_folder
 from envguard.lock import FORMATS, format_of, render_lock
 from envguard.lock.complaints import NoCandidateError
-from envguard.lock.formats.requirements import Style
-from envguard.lock.plan import plan_lock
+from envguard.lock.formats.requirements import RequirementsStyle
+from envguard.lock.lock_plan import plan_lock
 from envguard.lock.uv import Uv
 from envguard.matrix.loader import Matrix
 from envguard.values import dataclass
-from envguard.web.limits import Limits
+from envguard.web.limits import LockLimits
 from envguard.web.releases import RELEASE_BASE, Releases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from envguard.lock.plan import LockPlan, Locks
+    from envguard.lock.lock_plan import LockPlan, Locks
     from envguard.lock.record import PreviousLock
     from envguard.lock.request import LockRequest
     from envguard.lock.uv import UvSearch
@@ -64,8 +64,10 @@ def plan_outputs(paths: Iterable[str], form: str | None, style: str) -> tuple[Ou
     """
     if form is not None and form not in FORMATS:
         raise InputError(f"--format: {form!r} is none of {', '.join(FORMATS)}")
-    if style not in {one.value for one in Style}:
-        raise InputError(f"--style: {style!r} is none of {', '.join(s.value for s in Style)}")
+    if style not in {one.value for one in RequirementsStyle}:
+        raise InputError(
+            f"--style: {style!r} is none of {', '.join(s.value for s in RequirementsStyle)}"
+        )
     outputs = []
     for text in paths:
         path = Path(text.replace(_PLACEHOLDER, "target"))
@@ -90,7 +92,7 @@ def write_outputs(locks: Locks, outputs: Sequence[Output], style: str) -> tuple[
         InputError: A format cannot hold the lock, or a file cannot be written.
     """
     rendered = [
-        (path, render_lock(held, output.form, Style(style)))
+        (path, render_lock(held, output.form, RequirementsStyle(style)))
         for output in outputs
         for path, held in _files(output, locks)
     ]
@@ -118,7 +120,7 @@ def _files(output: Output, locks: Locks) -> list[tuple[Path | None, Locks]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class LockRun:
     """What a run takes besides the requests.
 
     Args:
@@ -135,7 +137,7 @@ class Means:
     releases: Releases
     notes: tuple[str, ...]
     is_quiet: bool
-    limits: Limits
+    limits: LockLimits
 
     @classmethod
     def of(
@@ -148,7 +150,7 @@ class Means:
         *,
         quiet: bool,
         time_limit_s: float,
-    ) -> Means:
+    ) -> LockRun:
         """Put the means together; all requests are made by the same options.
 
         Raises:
@@ -156,7 +158,7 @@ class Means:
             ToolError: There is no usable uv.
         """
         _, first = requests[0]
-        limits = Limits(time_limit_s)
+        limits = LockLimits(time_limit_s)
         web = partial(_open_web, environ, is_offline=first.is_offline, limits=limits)
         releases = Releases(web, first.release_base or RELEASE_BASE)
         return cls(matrix, uv.result(), releases, notes, quiet, limits)
@@ -167,7 +169,7 @@ class Means:
             say(text)
 
 
-def _open_web(environ: Mapping[str, str], *, is_offline: bool, limits: Limits) -> Web:
+def _open_web(environ: Mapping[str, str], *, is_offline: bool, limits: LockLimits) -> Web:
     from envguard.web.client import (
         Web,  # few locks need it
         WebCache,
@@ -183,16 +185,16 @@ def _open_web(environ: Mapping[str, str], *, is_offline: bool, limits: Limits) -
     )
 
 
-def _plan(requests: Requests, means: Means) -> Locks:
+def _plan(requests: Requests, means: LockRun) -> Locks:
     with ending_on_signals(), waiting(is_wanted=not means.is_quiet) as say:
         named = [(name, _plan_one(name, request, means, say)) for name, request in requests]
-    from envguard.lock.plan import Locks  # loaded with what it holds: plans
+    from envguard.lock.lock_plan import Locks  # loaded with what it holds: plans
 
     return Locks(tuple(named))
 
 
 def _plan_one(
-    name: str, request: LockRequest, means: Means, say: Callable[[str], None]
+    name: str, request: LockRequest, means: LockRun, say: Callable[[str], None]
 ) -> LockPlan:
     def say_where(text: str) -> None:
         say(f"{name}: {text}" if name else text)
@@ -208,7 +210,9 @@ def _plan_one(
     )
 
 
-def write_lock(requests: Requests, means: Means, outputs: Sequence[Output], style: str) -> ExitCode:
+def write_lock(
+    requests: Requests, means: LockRun, outputs: Sequence[Output], style: str
+) -> ExitCode:
     """Plan, write and say what was chosen."""
     locks = _plan(requests, means)
     paths = write_outputs(locks, outputs, style)
@@ -216,7 +220,7 @@ def write_lock(requests: Requests, means: Means, outputs: Sequence[Output], styl
     return ExitCode.FITS
 
 
-def _sum_up(locks: Locks, paths: Sequence[Path], means: Means) -> None:
+def _sum_up(locks: Locks, paths: Sequence[Path], means: LockRun) -> None:
     for note in dict.fromkeys(note for plan in locks.plans for note in plan.notes):
         means.say(f"note: {note}")
     for name, plan in locks.named:
@@ -240,7 +244,7 @@ def _newer(plan: LockPlan) -> str:
 
 def explain_lock(
     requests: Requests,
-    means: Means,
+    means: LockRun,
     outputs: Sequence[Output],
     style: str,
     *,
@@ -271,7 +275,7 @@ def explain_lock(
     return ExitCode.FITS
 
 
-def check_lock(requests: Requests, means: Means, previous: PreviousLock) -> ExitCode:
+def check_lock(requests: Requests, means: LockRun, previous: PreviousLock) -> ExitCode:
     """Plan, and compare with an earlier lock."""
     from envguard.lock.formats.pylock import pylock_document
     from envguard.lock.record import differences

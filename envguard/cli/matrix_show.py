@@ -84,7 +84,7 @@ def _machine(
     if options.machine and here:
         raise InputError("--machine and --here exclude each other: the file is another machine")
     if options.machine:
-        from envguard.cli.reading import read_facts
+        from envguard.cli.inputs import read_facts
 
         return apply_stated(read_facts(str(options.machine[0])), stated)
     if here:

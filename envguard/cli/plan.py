@@ -14,9 +14,9 @@ from envguard.cli.subject import live_facts, read_source
 from envguard.cli.tables import load_matrix
 from envguard.facts.facts import Facts
 from envguard.facts.machine import Gpu, Limits, Machine
+from envguard.memory.job_request import JobRequest, resolve
 from envguard.memory.plan import Measured, MemoryLimits, limits_of, measured_peaks, parse_memory
-from envguard.memory.report import Extras, plan_report
-from envguard.memory.request import Request, resolve
+from envguard.memory.plan_report import Extras, plan_report
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def _measured(folder: Path | None) -> Measured | None:
     """The peaks of a run from the record that `envguard run` made of it."""
     if folder is None:
         return None
-    from envguard.supervise.record import load_record  # only for this option
+    from envguard.supervise.run_record import load_record  # only for this option
 
     memory = load_record(folder).memory
     return measured_peaks(memory.phase_peaks, memory.gpu_peaks)
@@ -259,8 +259,8 @@ def _measured(folder: Path | None) -> Measured | None:
 
 def _request(
     model: ModelOptions, job: JobOptions, versions: VersionOptions, facts: Facts | None
-) -> Request:
-    return Request(
+) -> JobRequest:
+    return JobRequest(
         params=model.params,
         model=model.model,
         configs=tuple(model.config),

@@ -22,10 +22,10 @@ from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
 from envguard.printable import one_line, printable, printable_in_colour
 from envguard.render import Style, render_report
-from envguard.supervise.child import CAN_DIE_WITH_PARENT, NoRoomError, with_shell
 from envguard.supervise.guard import PROBE, REPORT, TABLES, Guard, write_to_stderr
-from envguard.supervise.record import interpreter_of
-from envguard.supervise.run import RunOutcome, RunRequest, run_command
+from envguard.supervise.job_process import CAN_DIE_WITH_PARENT, NoRoomError, with_shell
+from envguard.supervise.run import RunRequest, RunResult, run_command
+from envguard.supervise.run_record import interpreter_of
 from envguard.supervise.streams import occupy_standard_streams
 
 if TYPE_CHECKING:
@@ -144,13 +144,13 @@ def _run_alone(command: Sequence[str], err: NoRoomError) -> int:
     return 126
 
 
-def _say(outcome: RunOutcome, guard: Guard, *, is_quiet: bool) -> None:
+def _say(outcome: RunResult, guard: Guard, *, is_quiet: bool) -> None:
     """The diagnosis or the peaks, and in one line what of envguard's own work was lost."""
     if outcome.ended.refusal:
         _say_line(outcome.ended.refusal)
     elif not is_quiet:
         with guard.keeping_status():
-            text = guard.attempt(REPORT, describe_outcome, outcome)
+            text = guard.attempt(REPORT, describe_result, outcome)
         write_to_stderr(printable_in_colour(text or ""))
     if guard.line:
         _say_line(guard.line)
@@ -160,7 +160,7 @@ def _say_line(text: str) -> None:
     write_to_stderr(f"envguard run: {' '.join(printable(text).split())}\n")
 
 
-def describe_outcome(outcome: RunOutcome) -> str:
+def describe_result(outcome: RunResult) -> str:
     """The diagnosis of a failure, or the peaks of a success."""
     place = f"record: {one_line(str(outcome.folder))}" if outcome.folder else "no record"
     if outcome.report is not None:
@@ -177,7 +177,7 @@ def _time(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes else f"{seconds:.1f} s"
 
 
-def _peaks(outcome: RunOutcome) -> str:
+def _peaks(outcome: RunResult) -> str:
     memory = outcome.memory
     if not memory.peak_bytes:
         return ""
@@ -195,8 +195,8 @@ def _peaks(outcome: RunOutcome) -> str:
 
 def show_changes(root: Path) -> int:
     """Compare the newest run with the last one that worked before it."""
-    from envguard.supervise.record import list_records
     from envguard.supervise.run import changes_since
+    from envguard.supervise.run_record import list_records
 
     records = list_records(root)
     if not records:

@@ -11,9 +11,9 @@ from envguard.cli.options import OutputOptions, takes
 from envguard.cli.out import emit_report, write_text
 from envguard.cli.tables import load_matrix
 from envguard.errors import ExitCode
-from envguard.smoke.report import smoke_report
 from envguard.smoke.result import Device, SmokeRequest, describe_stages, parse_stage_names
-from envguard.smoke.run import run_smoke
+from envguard.smoke.smoke_report import smoke_report
+from envguard.smoke.smoke_run import run_smoke
 
 if TYPE_CHECKING:
     from envguard.facts.machine import Gpu

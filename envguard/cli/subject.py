@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from envguard.errors import InputError
 from envguard.facts.facts import Facts
 from envguard.facts.sentences import say
-from envguard.ingest.stated import Stated, apply_stated, parse_stated, stated_facts
+from envguard.ingest.stated import StatedMachine, apply_stated, parse_stated, stated_facts
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _NEIGHBOURS = {
 }
 
 
-def read_stated(options: MachineOptions) -> Stated:
+def read_stated(options: MachineOptions) -> StatedMachine:
     """Parse the machine options."""
     return parse_stated(
         gpu=options.gpu,
@@ -57,7 +57,7 @@ def read_stated(options: MachineOptions) -> Stated:
 
 
 def overlay_neighbours(
-    facts: Facts, stated: Stated, environ: Mapping[str, str]
+    facts: Facts, stated: StatedMachine, environ: Mapping[str, str]
 ) -> tuple[Facts, tuple[str, ...]]:
     """Honour neighbours' variables on this machine, where no option states the same.
 
@@ -84,7 +84,7 @@ def overlay_neighbours(
     return facts, tuple(notes)
 
 
-def _is_stated(stated: Stated, option: str) -> bool:
+def _is_stated(stated: StatedMachine, option: str) -> bool:
     values = {
         "driver": stated.driver,
         "cuda_driver": stated.cuda_driver,
@@ -93,7 +93,7 @@ def _is_stated(stated: Stated, option: str) -> bool:
     return bool(values[option])
 
 
-def _stated_by_variable(option: str, text: str) -> Stated:
+def _stated_by_variable(option: str, text: str) -> StatedMachine:
     match option:
         case "driver":
             return parse_stated(driver=text)
@@ -146,7 +146,7 @@ def _package_folders(environment: Environment) -> tuple[Path, ...]:
     return tuple(folder for folder in _absolute(path) if folder in homes)
 
 
-def check_gpu_names(stated: Stated, matrix: Matrix) -> None:
+def check_gpu_names(stated: StatedMachine, matrix: Matrix) -> None:
     """Refuse a stated GPU name that the tables do not know.
 
     Raises:
@@ -206,7 +206,7 @@ def read_subject(
 
 
 def _check_one_machine(
-    source: str | None, python: str | None, options: MachineOptions, stated: Stated
+    source: str | None, python: str | None, options: MachineOptions, stated: StatedMachine
 ) -> None:
     """Refuse options that describe two machines.
 
@@ -227,7 +227,7 @@ def _base_facts(
     source: str | None,
     python: str | None,
     options: MachineOptions,
-    stated: Stated,
+    stated: StatedMachine,
     pending: PendingFacts | None,
 ) -> tuple[Facts, tuple[str, ...]]:
     if source is not None:
@@ -245,7 +245,7 @@ def _base_facts(
 
 
 def _machine_file(
-    paths: Sequence[Path], python: str | None, stated: Stated
+    paths: Sequence[Path], python: str | None, stated: StatedMachine
 ) -> tuple[Facts, tuple[str, ...]]:
     if len(paths) > 1:
         raise InputError("--machine: check judges one machine; `envguard lock` takes several")
@@ -256,7 +256,7 @@ def _machine_file(
 
 def read_source(source: str) -> Facts:
     """Read ``--from``: a file or standard input, told apart by content."""
-    from envguard.cli.reading import read_facts
+    from envguard.cli.inputs import read_facts
 
     return read_facts(source)
 
@@ -265,8 +265,8 @@ def _with_words(
     facts: Facts, notes: tuple[str, ...], words: Sequence[str], *, is_python_stated: bool
 ) -> tuple[Facts, tuple[str, ...]]:
     """A lockfile takes the environment's place, pins are laid over it."""
-    from envguard.cli.reading import is_lockfile, lay_lockfile
-    from envguard.ingest.pins import add_pins
+    from envguard.cli.inputs import is_lockfile, lay_lockfile
+    from envguard.ingest.stated_pins import add_pins
 
     files = [word for word in words if is_lockfile(word)]
     if len(files) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from envguard.crash.exits import Death, count_ranks, find_deaths
+from envguard.crash.exits import ProcessExit, count_ranks, find_process_exits
 from envguard.crash.log import Log, join_answers
 from envguard.crash.memory_use import RunMemory
 from envguard.crash.phases import Phase, PhaseSeen, find_phase
@@ -16,7 +16,7 @@ from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from envguard.matrix.evidence import SignalsTable
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Case:
     log: Log
     matrix: Matrix
     facts: Facts = field(default_factory=Facts)
-    deaths: tuple[Death, ...] = ()
+    deaths: tuple[ProcessExit, ...] = ()
     seen: PhaseSeen = field(default_factory=PhaseSeen)
     ranks: int | None = None
     exit_code: int | None = None
@@ -72,7 +72,7 @@ class Case:
         return self.matrix.signals
 
     @property
-    def death(self) -> Death | None:
+    def death(self) -> ProcessExit | None:
         """The root death, or None when nothing says that a process died."""
         return self.deaths[0] if self.deaths else None
 
@@ -86,7 +86,7 @@ class Case:
         """The phase of the crash."""
         return self.seen.phase
 
-    def hits(self, *ids: str) -> tuple[Hit, ...]:
+    def hits(self, *ids: str) -> tuple[SignatureMatch, ...]:
         """The first hit of each of these signatures, in line order."""
         found = [hit for name in ids if (hit := self.log.first(name)) is not None]
         return tuple(sorted(found, key=lambda hit: hit.order))
@@ -106,7 +106,7 @@ def make_case(
         log=log,
         matrix=matrix,
         facts=facts,
-        deaths=find_deaths(log, known.exit_code, matrix.signals),
+        deaths=find_process_exits(log, known.exit_code, matrix.signals),
         seen=find_phase(log, known.phase, origin=known.phase_origin),
         ranks=count_ranks(log, matrix.signals) or workers or None,
         memory=known.memory,
@@ -133,7 +133,7 @@ _SIGNS = (
 _AT_WORK = ("phase:iteration", "phase:eval", "phase:save", "phase:teardown", "phase-save-done")
 
 
-def went_on(case: Case, hit: Hit) -> bool:
+def went_on(case: Case, hit: SignatureMatch) -> bool:
     """Whether steps of training, or the end of the program, follow a line."""
     if case.exit_code == 0:
         return True
@@ -144,13 +144,13 @@ def went_on(case: Case, hit: Hit) -> bool:
     return sum(later.order > hit.order for later in case.log.all(*steps)) >= _STEPS
 
 
-def worked_after(case: Case, hit: Hit) -> bool:
+def worked_after(case: Case, hit: SignatureMatch) -> bool:
     """Whether the program trained, saved or ended well after a line that warned of something."""
     last = case.log.last(*_AT_WORK)
     return case.exit_code == 0 or (last is not None and last.order > hit.order)
 
 
-def own_exceptions(case: Case) -> tuple[Hit, ...]:
+def own_exceptions(case: Case) -> tuple[SignatureMatch, ...]:
     """Exceptions that ended the program: not a launcher's, not ignored, not survived."""
     ignored = [hit.order for hit in case.log.all("ignored-exception")]
     of_launchers = tuple(name for row in case.table.launchers for name in row.raises)
@@ -163,7 +163,7 @@ def own_exceptions(case: Case) -> tuple[Hit, ...]:
     )
 
 
-def last_trouble(case: Case) -> Hit | None:
+def last_failure(case: Case) -> SignatureMatch | None:
     """The latest line that says that something failed; None when nothing does, or it went on."""
     if case.exit_code == 0:
         return None
@@ -178,5 +178,5 @@ def last_trouble(case: Case) -> Hit | None:
     return max(hits, key=lambda hit: hit.order, default=None)
 
 
-def _failed(hit: Hit) -> bool:
+def _failed(hit: SignatureMatch) -> bool:
     return hit.number("code") not in {0, None}

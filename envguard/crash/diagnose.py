@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from envguard.checks.context import CheckOptions
 from envguard.crash.case import Case, Circumstances, make_case, own_exceptions
+from envguard.crash.cause_findings import line_evidence, make_finding
 from envguard.crash.exits import SIGABRT, SIGILL, SIGKILL, SIGSEGV, SIGTERM, normalise_exit
-from envguard.crash.findings import line_evidence, make_finding
-from envguard.crash.hypotheses import suspect_causes
+from envguard.crash.hypotheses import find_hypotheses
 from envguard.crash.phases import Phase
 from envguard.crash.rules import RULES
 from envguard.facts.findings import Finding, Status
@@ -47,13 +47,13 @@ def join_findings(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]
         if (finding.code, finding.title) in shown:
             continue
         if finding.status is Status.WARN:
-            ids = _explained(case, finding.cause)
+            ids = _explained_signatures(case, finding.cause)
             if ids:  # possible, said the check; it happened, says the log
                 joined.append(_with_lines(case, _came_true(finding), ids))
                 replaced |= _same_matter(case, found, finding.cause)
         elif finding.status is Status.FAIL:
-            ids = _explained(case, finding.cause)
-            if ids or _explains_ending(case, finding.cause, established):
+            ids = _explained_signatures(case, finding.cause)
+            if ids or _explains_exit(case, finding.cause, established):
                 joined.append(_with_lines(case, finding, ids))
                 replaced |= _same_matter(case, found, finding.cause)
             else:
@@ -73,13 +73,13 @@ def _came_true(finding: Finding) -> Finding:
     return replace(finding, status=Status.FAIL, remedy=remedy)
 
 
-def _explained(case: Case, cause: str) -> tuple[str, ...]:
+def _explained_signatures(case: Case, cause: str) -> tuple[str, ...]:
     """The signatures in this log that a cause explains."""
     row = case.matrix.causes.cause(cause)
     return tuple(name for name in (row.explains if row else ()) if case.log.has(name))
 
 
-def _explains_ending(case: Case, cause: str, established: list[Finding]) -> bool:
+def _explains_exit(case: Case, cause: str, established: list[Finding]) -> bool:
     """Whether a crash of native code at the start, else unexplained, can come from it."""
     row = case.matrix.causes.cause(cause)
     if established or row is None or not row.crashes_natively:
@@ -252,9 +252,11 @@ def find_causes(case: Case) -> tuple[Finding, ...]:
     found = tuple(dict.fromkeys(finding for rule in RULES for finding in rule(case)))
     found = tuple(sorted(found, key=lambda finding: _rank(case, finding)))
     joined = join_findings(case, found)
-    if not any(finding.status is Status.FAIL for finding in joined) and not _is_told(case, found):
+    if not any(finding.status is Status.FAIL for finding in joined) and not _is_accounted_for(
+        case, found
+    ):
         known = {finding.cause for finding in joined}
-        suspects = tuple(f for f in suspect_causes(case) if f.cause not in known)
+        suspects = tuple(f for f in find_hypotheses(case) if f.cause not in known)
         joined = (*joined, *suspects) or (_clean(case),)
     return (*joined, *_decoded(case))
 
@@ -265,7 +267,7 @@ def _rank(case: Case, finding: Finding) -> tuple[bool, int]:
     return is_possible, 0 if is_possible else case.matrix.order.rank(finding.cause)
 
 
-def _is_told(case: Case, found: tuple[Finding, ...]) -> bool:
+def _is_accounted_for(case: Case, found: tuple[Finding, ...]) -> bool:
     """Whether a warning of the log itself says all there is: nothing died of a signal."""
     if case.signal is not None or own_exceptions(case):
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.facts.sentences import say
-from envguard.signatures import Hit
+from envguard.signatures import SignatureMatch
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _WINDOWS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ExitStatus:
     """How a process ended.
 
     Args:
@@ -62,7 +62,7 @@ class Ending:
         )
 
 
-def normalise_exit(code: int, table: SignalsTable) -> Ending:
+def normalise_exit(code: int, table: SignalsTable) -> ExitStatus:
     """Bring an exit status to one form.
 
     Args:
@@ -77,13 +77,13 @@ def normalise_exit(code: int, table: SignalsTable) -> Ending:
     unsigned = code & 0xFFFFFFFF
     if unsigned in _WINDOWS:
         number, name = _WINDOWS[unsigned]
-        return Ending(code, number, name, "a crash of native code on Windows")
+        return ExitStatus(code, number, name, "a crash of native code on Windows")
     signal = _signal_of(code, table)
     row = table.signal(signal) if signal is not None else None
     if row is not None:
-        return Ending(code, row.number, row.name, row.means)
+        return ExitStatus(code, row.number, row.name, row.means)
     plain = table.status(code)
-    return Ending(code, means=plain.means if plain else "")
+    return ExitStatus(code, means=plain.means if plain else "")
 
 
 def _signal_of(code: int, table: SignalsTable) -> int | None:
@@ -97,7 +97,7 @@ def _signal_of(code: int, table: SignalsTable) -> int | None:
     return None
 
 
-def ending_of_signal(number: int, table: SignalsTable) -> Ending:
+def status_of_signal(number: int, table: SignalsTable) -> ExitStatus:
     """The ending of a process that died of a signal."""
     return normalise_exit(-number, table)
 
@@ -141,7 +141,7 @@ _OUT_OF_MEMORY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Death:
+class ProcessExit:
     """One process that ended badly.
 
     Args:
@@ -152,14 +152,16 @@ class Death:
         hit: The line that says so.
     """
 
-    ending: Ending
+    ending: ExitStatus
     source: str
     rank: int | None = None
     pid: int | None = None
-    hit: Hit | None = None
+    hit: SignatureMatch | None = None
 
 
-def find_deaths(log: Log, exit_code: int | None, table: SignalsTable) -> tuple[Death, ...]:
+def find_process_exits(
+    log: Log, exit_code: int | None, table: SignalsTable
+) -> tuple[ProcessExit, ...]:
     """Everything that tells how processes ended, the most telling first.
 
     A launcher that names the first failure is believed before the status that the user states,
@@ -175,12 +177,12 @@ def find_deaths(log: Log, exit_code: int | None, table: SignalsTable) -> tuple[D
     return tuple(sorted(found, key=lambda death: death.ending.signal == SIGTERM))
 
 
-def _stated(exit_code: int | None, table: SignalsTable) -> Iterator[Death]:
+def _stated(exit_code: int | None, table: SignalsTable) -> Iterator[ProcessExit]:
     if exit_code is not None and exit_code not in {0, 1}:
-        yield Death(normalise_exit(exit_code, table), "--exit-code")
+        yield ProcessExit(normalise_exit(exit_code, table), "--exit-code")
 
 
-def _by_launchers(log: Log, table: SignalsTable) -> Iterator[Death]:
+def _by_launchers(log: Log, table: SignalsTable) -> Iterator[ProcessExit]:
     for row in table.launchers:
         yield from _first_failure(row, log, table)
     for row in table.launchers:
@@ -188,7 +190,7 @@ def _by_launchers(log: Log, table: SignalsTable) -> Iterator[Death]:
             yield from (d for hit in log.all(name) for d in _told(hit, row.name, table))
 
 
-def _first_failure(row: LauncherRow, log: Log, table: SignalsTable) -> Iterator[Death]:
+def _first_failure(row: LauncherRow, log: Log, table: SignalsTable) -> Iterator[ProcessExit]:
     """What the last block about the first failure says, whose rank stands in a line of its own."""
     root = log.last(*row.says_root)
     if root is None:
@@ -201,69 +203,75 @@ def _first_failure(row: LauncherRow, log: Log, table: SignalsTable) -> Iterator[
 
 
 def _told(
-    hit: Hit, source: str, table: SignalsTable, *, rank: int | None = None
-) -> Iterator[Death]:
+    hit: SignatureMatch, source: str, table: SignalsTable, *, rank: int | None = None
+) -> Iterator[ProcessExit]:
     """The ending that a line tells: as a status, as a signal's number, or by its name."""
     rank = hit.number("rank", "r") if rank is None else rank
     code = hit.number("code")
     number = hit.number("n", "n2", "n3") or _NAMES.get(hit.groups.get("name", ""))
     if code is not None:
-        yield Death(normalise_exit(code, table), source, rank, hit.number("pid"), hit)
+        yield ProcessExit(normalise_exit(code, table), source, rank, hit.number("pid"), hit)
     elif number is not None:
-        yield Death(_ending(number, table), source, rank, hit.number("pid"), hit)
+        yield ProcessExit(_signal_status(number, table), source, rank, hit.number("pid"), hit)
 
 
-def _ending(number: int, table: SignalsTable) -> Ending:
-    return ending_of_signal(number, table)
+def _signal_status(number: int, table: SignalsTable) -> ExitStatus:
+    return status_of_signal(number, table)
 
 
-def _by_workers(log: Log, table: SignalsTable) -> Iterator[Death]:
+def _by_workers(log: Log, table: SignalsTable) -> Iterator[ProcessExit]:
     """Data loader workers, which their parent tells about in an exception of its own."""
     for hit in log.all("dl-killed", "dl-crash"):
         number = _WORDS.get((hit.groups.get("s") or hit.groups.get("what", "")).strip())
         if number is not None:
-            yield Death(_ending(number, table), "DataLoader", None, hit.number("pid"), hit)
+            yield ProcessExit(
+                _signal_status(number, table), "DataLoader", None, hit.number("pid"), hit
+            )
 
 
-def _by_handlers(log: Log, table: SignalsTable) -> Iterator[Death]:
+def _by_handlers(log: Log, table: SignalsTable) -> Iterator[ProcessExit]:
     """Debuggers, handlers of signals, the kernel, mpirun and systemd."""
     for hit in log.all("debugger-signal"):
         named = (hit.groups.get(f"name{n}") for n in ("", "2", "3", "4", "5"))
         name = next((text for text in named if text), "SIGSEGV")
         number = hit.number("n") or _NAMES[name]
-        yield Death(_ending(number, table), "debugger", None, None, hit)
+        yield ProcessExit(_signal_status(number, table), "debugger", None, None, hit)
     for hit in log.all("kernel-segfault", "kernel-trap"):
         if hit.groups["comm"].startswith(_COMMANDS):
             number = _TRAPS.get(hit.groups.get("what", ""), SIGSEGV)
-            yield Death(_ending(number, table), "kernel", None, hit.number("pid"), hit)
+            yield ProcessExit(_signal_status(number, table), "kernel", None, hit.number("pid"), hit)
     for hit in log.all("mpi-signal", "systemd-exit"):
         source = "mpirun" if hit.id == "mpi-signal" else "systemd"
         number = hit.number("n", "n2", "n3") or 0
-        yield Death(_ending(number, table), source, None, None, hit)
+        yield ProcessExit(_signal_status(number, table), source, None, None, hit)
 
 
-def _by_words(log: Log, table: SignalsTable) -> Iterator[Death]:
+def _by_words(log: Log, table: SignalsTable) -> Iterator[ProcessExit]:
     yield from _by_handlers(log, table)
     yield from _by_workers(log, table)
     for hit in log.all("caught-signal"):
-        yield Death(_ending(hit.number("n", "n2") or 0, table), "signal handler", None, None, hit)
+        yield ProcessExit(
+            _signal_status(hit.number("n", "n2") or 0, table), "signal handler", None, None, hit
+        )
     for hit in log.all("faulthandler-segv"):
         number = _WORDS.get(hit.groups["what"])
         if number is not None:
-            yield Death(_ending(number, table), "faulthandler", hit.rank, None, hit)
+            yield ProcessExit(_signal_status(number, table), "faulthandler", hit.rank, None, hit)
     for hit in log.all("shell-death"):
-        yield Death(_ending(_WORDS[hit.groups["what"]], table), "shell", None, None, hit)
+        yield ProcessExit(
+            _signal_status(_WORDS[hit.groups["what"]], table), "shell", None, None, hit
+        )
     for hit in log.all("return-code-words"):
         code = hit.number("code")
         if code not in {0, 1, None}:
-            yield Death(normalise_exit(int(code or 0), table), "log", None, None, hit)
+            yield ProcessExit(normalise_exit(int(code or 0), table), "log", None, None, hit)
     if log.has(*_OUT_OF_MEMORY):
-        yield Death(_ending(SIGKILL, table), "container or batch system")
+        yield ProcessExit(_signal_status(SIGKILL, table), "container or batch system")
     for hit in log.all("kernel-oom-memcg", "kernel-oom-global", "kernel-oom-constraint"):
-        yield Death(_ending(SIGKILL, table), "kernel", None, hit.number("pid"), hit)
+        yield ProcessExit(_signal_status(SIGKILL, table), "kernel", None, hit.number("pid"), hit)
     for hit in log.all("sigkill-words"):
         if not log.has("deepspeed-killing") or "SIGKILL" in hit.text:
-            yield Death(_ending(SIGKILL, table), "log", None, None, hit)
+            yield ProcessExit(_signal_status(SIGKILL, table), "log", None, None, hit)
 
 
 def count_ranks(log: Log, table: SignalsTable) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from envguard.signatures import Hit, without_ansi
+from envguard.signatures import SignatureMatch, without_ansi
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Log:
     """
 
     name: str
-    hits: Mapping[str, tuple[Hit, ...]] = field(default_factory=dict)
+    hits: Mapping[str, tuple[SignatureMatch, ...]] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     tasks: tuple[Task, ...] = ()
     tail: tuple[tuple[int, str], ...] = ()
@@ -68,17 +68,17 @@ class Log:
         """Whether any of these signatures was found."""
         return any(name in self.hits for name in ids)
 
-    def first(self, *ids: str) -> Hit | None:
+    def first(self, *ids: str) -> SignatureMatch | None:
         """The earliest hit of these signatures."""
         found = [self.hits[name][0] for name in ids if name in self.hits]
         return min(found, key=lambda hit: hit.order, default=None)
 
-    def last(self, *ids: str) -> Hit | None:
+    def last(self, *ids: str) -> SignatureMatch | None:
         """The latest hit of these signatures."""
         found = [self.hits[name][-1] for name in ids if name in self.hits]
         return max(found, key=lambda hit: hit.order, default=None)
 
-    def all(self, *ids: str) -> Iterator[Hit]:
+    def all(self, *ids: str) -> Iterator[SignatureMatch]:
         """All kept hits of these signatures in line order."""
         found = [hit for name in ids for hit in self.hits.get(name, ())]
         yield from sorted(found, key=lambda hit: hit.order)

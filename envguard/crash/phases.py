@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from envguard.crash.scan import PHASE
-from envguard.signatures import Hit
+from envguard.signatures import SignatureMatch
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class PhaseSeen:
 
     phase: Phase | None = None
     origin: str = ""
-    hit: Hit | None = None
+    hit: SignatureMatch | None = None
 
 
 # Phases of the table, and signatures of a phase -> phase.

@@ -10,13 +10,13 @@ from envguard.crash.log import Log, TaskTable, read_blocks
 from envguard.signatures import (
     LONG_PIECE,
     NOISE,
-    Mark,
+    SearchPattern,
     SeenLines,
     build_search,
     keys_of,
     match_piece,
     pieces_of,
-    signature_marks,
+    signature_patterns,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from envguard.matrix.loader import Matrix
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
 
 
 PHASE = "phase:"
@@ -42,13 +42,13 @@ _TAIL_BYTES = 8192
 _FEW_BYTES = 32 * 1024
 
 
-def marks_of(matrix: Matrix) -> tuple[Mark, ...]:
+def search_patterns_of(matrix: Matrix) -> tuple[SearchPattern, ...]:
     """Everything that is searched for; phases are named ``phase:ID``."""
     phases = (
-        Mark(PHASE + row.id, row.regex, tuple(text.encode() for text in row.literals))
+        SearchPattern(PHASE + row.id, row.regex, tuple(text.encode() for text in row.literals))
         for row in matrix.signals.phases
     )
-    return (*signature_marks(matrix), *phases)
+    return (*signature_patterns(matrix), *phases)
 
 
 class _Found:
@@ -58,10 +58,10 @@ class _Found:
 
     def __init__(self) -> None:
         self.count = 0
-        self.first: list[Hit] = []
-        self.last: deque[Hit] = deque(maxlen=_KEEP)
+        self.first: list[SignatureMatch] = []
+        self.last: deque[SignatureMatch] = deque(maxlen=_KEEP)
 
-    def add(self, hit: Hit) -> None:
+    def add(self, hit: SignatureMatch) -> None:
         self.count += 1
         (self.first if len(self.first) < _KEEP else self.last).append(hit)
 
@@ -73,7 +73,7 @@ class Scanner:
         marks: What to look for.
     """
 
-    def __init__(self, marks: Iterable[Mark]) -> None:
+    def __init__(self, marks: Iterable[SearchPattern]) -> None:
         self._marks = list(marks)
         self._seen = SeenLines()
         self._found: dict[str, _Found] = {}
@@ -87,10 +87,10 @@ class Scanner:
         self._tail_line = 1
         self._is_closed = True
         self._is_whole = False
-        self._busy: list[Mark] = []
-        self._pairs: list[tuple[bytes, Mark]] = []
+        self._busy: list[SearchPattern] = []
+        self._pairs: list[tuple[bytes, SearchPattern]] = []
         self._find: re.Pattern[bytes] | None = None
-        self._by_start: dict[bytes, list[tuple[bytes, Mark]]] = {}
+        self._by_start: dict[bytes, list[tuple[bytes, SearchPattern]]] = {}
 
     def _set_literals(self, block: bytes | None = None) -> None:
         """Build the search for candidates; signatures found thousands of times leave it.
@@ -115,7 +115,7 @@ class Scanner:
         is_first_and_short = not self._size and len(block) <= _FEW_BYTES
         self._set_literals(block if is_first_and_short else None)
 
-    def _starting_with(self, text: bytes) -> list[tuple[bytes, Mark]]:
+    def _starting_with(self, text: bytes) -> list[tuple[bytes, SearchPattern]]:
         """What begins with a text that was found: the search finds the shortest at a place."""
         found = self._by_start.get(text)
         if found is None:
@@ -123,7 +123,7 @@ class Scanner:
             self._by_start[text] = found
         return found
 
-    def _is_busy(self, mark: Mark) -> bool:
+    def _is_busy(self, mark: SearchPattern) -> bool:
         found = self._found.get(mark.id)
         return found is not None and found.count >= _BUSY
 
@@ -211,7 +211,7 @@ class Scanner:
                 self._in_vain.clear()
             self._in_vain.add(shape)
 
-    def _sample(self, mark: Mark, block: bytes) -> None:
+    def _sample(self, mark: SearchPattern, block: bytes) -> None:
         """Of a signature that fills the log only the last place in each block is examined."""
         found = self._found[mark.id]
         for literal in mark.literals:
@@ -223,7 +223,7 @@ class Scanner:
             line = self._line + block.count(b"\n", 0, start)
             self._match(mark, block[start:end], line, place - start)
 
-    def _match(self, mark: Mark, piece: bytes, line: int, place: int) -> bool:
+    def _match(self, mark: SearchPattern, piece: bytes, line: int, place: int) -> bool:
         hit = match_piece(mark, piece, line, place)
         if hit is None:
             return False
@@ -244,7 +244,7 @@ class Scanner:
             kept = kept[cut:]
         self._tail = kept
 
-    def latest(self, ids: Iterable[str]) -> Hit | None:
+    def latest(self, ids: Iterable[str]) -> SignatureMatch | None:
         """The latest hit of some signatures so far."""
         found = [self._found[name] for name in ids if name in self._found]
         hits = [(f.last or f.first)[-1] for f in found]
@@ -289,6 +289,6 @@ def scan_stream(stream: BinaryIO, matrix: Matrix, name: str) -> Log:
         matrix: What to look for.
         name: Where it comes from, for people.
     """
-    scanner = Scanner(marks_of(matrix))
+    scanner = Scanner(search_patterns_of(matrix))
     scanner.read(stream)
     return scanner.finish(name)

@@ -32,7 +32,7 @@ from envguard.ingest.collect_env_fields import Block, split_blocks
 from envguard.ingest.conda_list import conda_row, torch_of_conda
 from envguard.ingest.gpu_list import GpuList, parse_gpu_list
 from envguard.ingest.pip_list import build_of_metadata, parse_freeze_line, sort_distributions
-from envguard.ingest.report_part import Part, cuda_or_none, driver_or_none, version_or_none
+from envguard.ingest.report_part import ReportPart, cuda_or_none, driver_or_none, version_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -316,7 +316,7 @@ _DOTTED = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,6})+")
 _LIBRARY = re.compile(r"NVML library version:? ([0-9.]{3,20})")
 
 
-def parse_collect_env(lines: Iterable[str]) -> tuple[Part, ...]:
+def parse_collect_env(lines: Iterable[str]) -> tuple[ReportPart, ...]:
     """Read every report in a text.
 
     ``CUDA runtime version`` is nvcc's: the toolkit, not what torch was built with.
@@ -331,7 +331,7 @@ def parse_collect_env(lines: Iterable[str]) -> tuple[Part, ...]:
     return tuple(_part(block) for block in split_blocks(lines))
 
 
-def _part(block: Block) -> Part:
+def _part(block: Block) -> ReportPart:
     driver, driver_readings, driver_gaps = _driver(block)
     listed = _gpus(block)
     toolkit, toolkit_gaps = _toolkit(block)
@@ -354,7 +354,7 @@ def _part(block: Block) -> Part:
         variables=recorded_variables(_variables(block)),
         readings=readings,
     )
-    return Part(block.line, Facts(machine, environment, gaps))
+    return ReportPart(block.line, Facts(machine, environment, gaps))
 
 
 def _availability(block: Block) -> tuple[Reading, ...]:

@@ -6,8 +6,8 @@ import re
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from envguard.ingest.plain_text import is_blank
 from envguard.ingest.report_part import MAX_PARTS
-from envguard.ingest.text import is_blank
 from envguard.values import dataclass
 
 if TYPE_CHECKING:

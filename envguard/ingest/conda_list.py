@@ -19,7 +19,7 @@ from envguard.facts.environment import (
 from envguard.facts.facts import Facts
 from envguard.facts.versions import CudaVersion
 from envguard.ingest.pip_list import build_of_metadata, normalise_name, sort_distributions
-from envguard.ingest.report_part import Part, version_or_none
+from envguard.ingest.report_part import ReportPart, version_or_none
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class CondaRow:
     build: str
 
 
-def parse_conda_list(lines: Sequence[str]) -> tuple[Part, ...]:
+def parse_conda_list(lines: Sequence[str]) -> tuple[ReportPart, ...]:
     """Read the first list in a text, as ``conda list`` or ``conda list --export`` print it.
 
     Args:
@@ -82,7 +82,7 @@ def _prefix(lines: Iterable[str]) -> str | None:
     return None
 
 
-def _parse_export(lines: Sequence[str]) -> tuple[Part, ...]:
+def _parse_export(lines: Sequence[str]) -> tuple[ReportPart, ...]:
     start = 0
     rows: list[CondaRow] = []
     for number, line in enumerate(lines):
@@ -142,7 +142,7 @@ def _of_build(row: CondaRow) -> tuple[Accelerator | None, CudaVersion | None]:
     return label.accelerator, label.cuda
 
 
-def _part(line: int, rows: Sequence[CondaRow], prefix: str | None) -> Part:
+def _part(line: int, rows: Sequence[CondaRow], prefix: str | None) -> ReportPart:
     python = next((r.distribution.version for r in rows if r.distribution.name == "python"), None)
     by_conda = any(row.distribution.installer == "conda" for row in rows)
     interpreter = Interpreter(version=python, prefix=prefix, is_conda=True)
@@ -152,4 +152,4 @@ def _part(line: int, rows: Sequence[CondaRow], prefix: str | None) -> Part:
         torch=_torch(rows),
         manager=Manager.CONDA if by_conda else None,
     )
-    return Part(line, Facts(environment=environment), lists_all=True)
+    return ReportPart(line, Facts(environment=environment), lists_all=True)

@@ -17,16 +17,16 @@ from envguard.ingest.nvidia_smi import (
 )
 from envguard.ingest.nvidia_smi_query import find_xml, parse_smi_query, parse_smi_xml
 from envguard.ingest.pip_list import parse_filtered_list, parse_pip_json, parse_pip_list
+from envguard.ingest.plain_text import check_size, clean_lines, strip_controls
 from envguard.ingest.report_part import merge_parts
-from envguard.ingest.text import check_size, clean_lines, strip_controls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from envguard.ingest.report_part import Part
+    from envguard.ingest.report_part import ReportPart
 
 # One line for each kind of report; conda and pip lists come last, their rows look like anything.
-PARSERS: tuple[Callable[[Sequence[str]], tuple[Part, ...]], ...] = (
+PARSERS: tuple[Callable[[Sequence[str]], tuple[ReportPart, ...]], ...] = (
     parse_collect_env,
     parse_smi_query,
     parse_smi_tables,
@@ -74,7 +74,7 @@ def load_text(text: str, where: str) -> Facts:
     return merge_parts(parts, where)
 
 
-def _json_parts(text: str, head: str) -> tuple[Part, ...]:
+def _json_parts(text: str, head: str) -> tuple[ReportPart, ...]:
     """The parts of a text that is one JSON list, on however many lines."""
     if not head.startswith("[") or head[1:].lstrip()[:1] != "{" or len(text) > _MAX_DOCUMENT:
         return ()
@@ -84,7 +84,7 @@ def _json_parts(text: str, head: str) -> tuple[Part, ...]:
         return ()  # a list with words around it is found line by line
 
 
-def _parts(text: str, where: str) -> tuple[Part, ...]:
+def _parts(text: str, where: str) -> tuple[ReportPart, ...]:
     lines = tuple(clean_lines(text))
     found = [part for parse in PARSERS for part in parse(lines)]
     if "<nvidia_smi_log>" in text:
@@ -92,7 +92,7 @@ def _parts(text: str, where: str) -> tuple[Part, ...]:
     return tuple(found) or parse_filtered_list(lines)
 
 
-def _xml_part(text: str, where: str) -> Part:
+def _xml_part(text: str, where: str) -> ReportPart:
     document = find_xml(text) or ""
     _check_document(document, where)
     return parse_smi_xml(document, where, text[: text.find(document)].count("\n"))

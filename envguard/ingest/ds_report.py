@@ -17,7 +17,7 @@ from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Limits, Machine, Toolkit
 from envguard.ingest.pip_list import sort_distributions
-from envguard.ingest.report_part import Part, cuda_or_none, version_or_none
+from envguard.ingest.report_part import ReportPart, cuda_or_none, version_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ _LABELS = frozenset(
 )
 
 
-def parse_ds_report(lines: Sequence[str]) -> tuple[Part, ...]:
+def parse_ds_report(lines: Sequence[str]) -> tuple[ReportPart, ...]:
     """Read the first report in a text.
 
     Args:
@@ -69,7 +69,7 @@ def parse_ds_report(lines: Sequence[str]) -> tuple[Part, ...]:
     return (_part(first, fields),)
 
 
-def _part(line: int, fields: Mapping[str, str]) -> Part:
+def _part(line: int, fields: Mapping[str, str]) -> ReportPart:
     torch = _torch(fields)
     listed = (("torch", _version(fields, "torch version")), ("deepspeed", _deepspeed(fields)))
     distributions = [Distribution(name, version) for name, version in listed if version]
@@ -81,7 +81,7 @@ def _part(line: int, fields: Mapping[str, str]) -> Part:
         words = fields["nvcc version"][:100]
         gaps.append(Gap("machine.toolkit.nvcc", GapReason.ABSENT, SOURCE, words))
     environment = Environment(distributions=sort_distributions(distributions), torch=torch)
-    return Part(line, Facts(machine, environment, tuple(gaps)))
+    return ReportPart(line, Facts(machine, environment, tuple(gaps)))
 
 
 def _version(fields: Mapping[str, str], label: str) -> Version | None:

@@ -22,7 +22,7 @@ from envguard.ingest.pip_list import sort_distributions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from envguard.ingest.lock_entry import Entry, Locked, Target
+    from envguard.ingest.lock_entry import Entry, Locked, LockfileTarget
 
 SOURCE = "lockfile"
 TORCH = "torch"
@@ -31,7 +31,7 @@ _MAX_CHOICES = 64
 
 
 def choose_entries(
-    locked: Locked, target: Target, name: str
+    locked: Locked, target: LockfileTarget, name: str
 ) -> tuple[Environment, tuple[Gap, ...]]:
     """Lay a lock out for a target.
 
@@ -74,7 +74,7 @@ def choose_entries(
     return environment, (*gaps, *torch_gaps)
 
 
-def _python_gap(locked: Locked, target: Target) -> Iterable[Gap]:
+def _python_gap(locked: Locked, target: LockfileTarget) -> Iterable[Gap]:
     if target.python is not None and not admits(locked.requires_python, target.python):
         detail = say(
             "the lock requires Python {required}, here is {python}",
@@ -84,7 +84,7 @@ def _python_gap(locked: Locked, target: Target) -> Iterable[Gap]:
         yield Gap("environment.interpreter", GapReason.MISMATCH, SOURCE, detail)
 
 
-def _elsewhere(locked: Locked, target: Target) -> tuple[list[int], list[Gap]]:
+def _elsewhere(locked: Locked, target: LockfileTarget) -> tuple[list[int], list[Gap]]:
     """Where torch is, if the target does not take it by default: behind extras, or not for it."""
     everywhere = [i for i, entry in enumerate(locked.entries) if entry.name == TORCH]
     if not everywhere:
@@ -123,7 +123,7 @@ def _named(entries: Sequence[Entry]) -> str:
     return ", ".join(words) + (" ..." if len(entries) > _MAX_NAMED else "")
 
 
-def _ambiguous(name: str, entries: Sequence[Entry], target: Target) -> Gap:
+def _ambiguous(name: str, entries: Sequence[Entry], target: LockfileTarget) -> Gap:
     fact = "environment.torch" if name == TORCH else f"environment.distributions[{name}]"
     reason = GapReason.UNREADABLE if target.platform and target.python else GapReason.NOT_ASKED
     detail = say(
@@ -135,7 +135,7 @@ def _ambiguous(name: str, entries: Sequence[Entry], target: Target) -> Gap:
     return Gap(fact, reason, SOURCE, detail)
 
 
-def _missing_wheel(entries: Sequence[Entry], target: Target) -> Iterable[Gap]:
+def _missing_wheel(entries: Sequence[Entry], target: LockfileTarget) -> Iterable[Gap]:
     """A package with wheels, none of which the target can install, and nothing to build."""
     for entry in entries:
         if entry.has_source or not entry.wheels or any(w.fits(target) for w in entry.wheels):
@@ -150,7 +150,7 @@ def _missing_wheel(entries: Sequence[Entry], target: Target) -> Iterable[Gap]:
         yield Gap(fact, GapReason.ABSENT, SOURCE, detail)
 
 
-def _distribution(entry: Entry, target: Target) -> Distribution:
+def _distribution(entry: Entry, target: LockfileTarget) -> Distribution:
     return Distribution(
         name=entry.name,
         version=entry.version,
@@ -161,14 +161,16 @@ def _distribution(entry: Entry, target: Target) -> Distribution:
     )
 
 
-def _wheel_url(entry: Entry, target: Target) -> str | None:
+def _wheel_url(entry: Entry, target: LockfileTarget) -> str | None:
     """The address of the one wheel that fits; glibc wheels go before musl ones."""
     fitting = [wheel for wheel in entry.wheels if wheel.fits(target)]
     usual = [wheel for wheel in fitting if "musllinux" not in wheel.filename]
     return usual[0].url if len(usual) == 1 else fitting[0].url if len(fitting) == 1 else None
 
 
-def torch_of(entries: Sequence[Entry], target: Target) -> tuple[TorchBuild | None, tuple[Gap, ...]]:
+def torch_of(
+    entries: Sequence[Entry], target: LockfileTarget
+) -> tuple[TorchBuild | None, tuple[Gap, ...]]:
     """The build behind the torch entries that a target may take.
 
     A version without a label from a plain index is left open: it is PyPI's default build for
@@ -192,7 +194,7 @@ def torch_of(entries: Sequence[Entry], target: Target) -> tuple[TorchBuild | Non
     ), ()
 
 
-def _build(entry: Entry, target: Target) -> tuple[TorchBuild, tuple[Gap, ...]]:
+def _build(entry: Entry, target: LockfileTarget) -> tuple[TorchBuild, tuple[Gap, ...]]:
     label, trouble = _label(entry, target)
     address = entry.index_url or entry.url
     is_plain = address is None or (
@@ -215,7 +217,7 @@ def _is_plain(index_url: str) -> bool:
     return index_url.rstrip("/").rpartition("/")[2] in {"simple", "+simple", "pypi"}
 
 
-def _label(entry: Entry, target: Target) -> tuple[Label, str]:
+def _label(entry: Entry, target: LockfileTarget) -> tuple[Label, str]:
     """What version, wheels, address and index tell, in this order; and why it is too little."""
     label = label_of_version(entry.version)
     if label.accelerator is not None or entry.trouble:

@@ -42,7 +42,7 @@ _MACHINES = {
 }
 
 
-def environments_of(target: Target, requires_python: str) -> tuple[dict[str, str], ...]:
+def environments_of(target: LockfileTarget, requires_python: str) -> tuple[dict[str, str], ...]:
     """The environments that a target may be.
 
     Args:
@@ -142,7 +142,7 @@ Select = Callable[[Mapping[str, str], str], frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class LockfileTarget:
     """The environment that a lock is read for; None is not known.
 
     Args:
@@ -174,7 +174,7 @@ class Wheel:
         version = self.filename.split("-")[1] if self.filename.count("-") >= 4 else ""
         return version.partition("+")[2]
 
-    def fits(self, target: Target) -> bool:
+    def fits(self, target: LockfileTarget) -> bool:
         """Whether its tags admit a target, as far as the target is known."""
         words = self.filename.removesuffix(".whl").split("-")
         if len(words) < 5:
@@ -202,7 +202,7 @@ def _is_on(tag: str, platform: Platform) -> bool:
             return tag == "any" or is_mac
 
 
-def _fits_python(python: str, abi: str, target: Target) -> bool:
+def _fits_python(python: str, abi: str, target: LockfileTarget) -> bool:
     if target.python is None:
         return True
     major, minor = target.python.major, target.python.minor

@@ -13,8 +13,8 @@ from envguard.facts.sentences import say
 from envguard.ingest.lock_entry import (
     Entry,
     Locked,
+    LockfileTarget,
     Select,
-    Target,
     Wheel,
     environments_of,
     holds,
@@ -31,7 +31,7 @@ SOURCE = "lockfile"
 _SCHEMA_VERSION = 1
 
 
-def parse_pylock(text: str, name: str, target: Target) -> Locked:
+def parse_pylock(text: str, name: str, target: LockfileTarget) -> Locked:
     """Read a ``pylock.toml``.
 
     Args:
@@ -112,7 +112,7 @@ def _selector(lock: Pylock) -> Select:
     return select
 
 
-def _environment_gaps(lock: Pylock, target: Target) -> tuple[Gap, ...]:
+def _environment_gaps(lock: Pylock, target: LockfileTarget) -> tuple[Gap, ...]:
     """A gap where none of the environments that the lock names is the target's."""
     if not lock.environments or target.platform is None:
         return ()

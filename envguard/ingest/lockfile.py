@@ -9,7 +9,7 @@ from envguard.errors import InputError
 from envguard.facts.environment import Environment
 from envguard.facts.gaps import Gap
 from envguard.ingest.lock_choose import choose_entries
-from envguard.ingest.lock_entry import Locked, Target, check_counts
+from envguard.ingest.lock_entry import Locked, LockfileTarget, check_counts
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Lockfile:
 
 
 def load_lockfile(
-    name: str, text: str, *, target: Target | None = None, read: Read | None = None
+    name: str, text: str, *, target: LockfileTarget | None = None, read: Read | None = None
 ) -> Lockfile:
     """Read a lockfile for a target.
 
@@ -94,14 +94,14 @@ def load_lockfile(
     """
     if len(text) > MAX_BYTES:
         raise InputError(f"{name}: larger than {MAX_BYTES // 1024**2} MiB")
-    wanted = target or Target()
+    wanted = target or LockfileTarget()
     locked = _read(name, text.lstrip("\ufeff"), wanted, read)
     check_counts(locked.entries, name)
     environment, gaps = choose_entries(locked, wanted, name)
     return Lockfile(environment, gaps)
 
 
-def _read(name: str, text: str, target: Target, read: Read | None) -> Locked:
+def _read(name: str, text: str, target: LockfileTarget, read: Read | None) -> Locked:
     base = re.split(r"[/\\]", name)[-1].lower()
     refuse_others(name, base)
     if base.endswith((".txt", ".in")):

@@ -17,7 +17,7 @@ from envguard.facts.nvidia_smi_text import (
 )
 from envguard.facts.sentences import say
 from envguard.facts.versions import ComputeCapability, DriverVersion
-from envguard.ingest.report_part import MAX_PARTS, Part, driver_or_none, spans_of
+from envguard.ingest.report_part import MAX_PARTS, ReportPart, driver_or_none, spans_of
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class _Row:
     driver: DriverVersion | None
 
 
-def parse_smi_csv(lines: Sequence[str]) -> tuple[Part, ...]:
+def parse_smi_csv(lines: Sequence[str]) -> tuple[ReportPart, ...]:
     """Read the first such answer in a text.
 
     Args:
@@ -112,12 +112,12 @@ def _memory(text: str) -> int | None:
     return int(match[1]) * _UNITS[match[2]] if match else None
 
 
-def _part(line: int, rows: Sequence[_Row]) -> Part:
+def _part(line: int, rows: Sequence[_Row]) -> ReportPart:
     version = next((row.driver for row in rows if row.driver), None)
     driver = Driver(version=version, is_loaded=True if version else None)
     gpus = tuple(row.gpu for row in rows)
     readings = read_driver(driver, SOURCE) + read_gpus(gpus, SOURCE)
-    return Part(line, Facts(Machine(driver=driver, gpus=gpus, readings=readings)))
+    return ReportPart(line, Facts(Machine(driver=driver, gpus=gpus, readings=readings)))
 
 
 TABLE = "nvidia-smi"
@@ -140,7 +140,7 @@ _COMPLAINTS = (
 _MISSING = ("machine.driver.version", "machine.driver.cuda", "machine.gpus")
 
 
-def parse_smi_tables(lines: Sequence[str]) -> tuple[Part, ...]:
+def parse_smi_tables(lines: Sequence[str]) -> tuple[ReportPart, ...]:
     """Read every ``nvidia-smi`` table in a text.
 
     Args:
@@ -156,13 +156,13 @@ def parse_smi_tables(lines: Sequence[str]) -> tuple[Part, ...]:
     )
 
 
-def _table_part(line: int, rows: Sequence[str]) -> Part:
+def _table_part(line: int, rows: Sequence[str]) -> ReportPart:
     text = "\n".join(row.strip() for row in rows if len(row) <= _MAX_ROW and "|" in row)
     has_cuda_field = "CUDA" in rows[0]  # before driver 410 the banner had none
     return _make_part(line, parse_nvidia_smi(text), TABLE, has_cuda_field=has_cuda_field)
 
 
-def _make_part(line: int, said: SmiText, source: str, *, has_cuda_field: bool) -> Part:
+def _make_part(line: int, said: SmiText, source: str, *, has_cuda_field: bool) -> ReportPart:
     # Under WSL the tool has a Linux version and the driver a Windows one; elsewhere a table
     # is only printed where both agree, so that a difference tells nothing of a mismatch.
     driver = Driver(
@@ -184,7 +184,7 @@ def _make_part(line: int, said: SmiText, source: str, *, has_cuda_field: bool) -
         gaps.append(Gap("machine.gpus", GapReason.UNREADABLE, source, detail))
     readings = read_driver(driver, source) + (() if gpus is None else read_gpus(gpus, source))
     machine = Machine(driver=driver, gpus=gpus, readings=readings)
-    return Part(line, Facts(machine, gaps=tuple(gaps)))
+    return ReportPart(line, Facts(machine, gaps=tuple(gaps)))
 
 
 def _with_dots(gpu: Gpu, said: SmiText) -> Gpu:
@@ -196,7 +196,7 @@ def _cut(gpu: Gpu, source: str) -> Gap:
     return Gap(f"machine.gpus[{gpu.index}].name", GapReason.UNREADABLE, source, detail)
 
 
-def parse_smi_lists(lines: Sequence[str]) -> tuple[Part, ...]:
+def parse_smi_lists(lines: Sequence[str]) -> tuple[ReportPart, ...]:
     """Read the ``nvidia-smi -L`` list of a text: the first, where it is repeated."""
     listed = [(i, line) for i, line in enumerate(lines) if _is_listed(line)]
     rows: list[str] = []
@@ -212,14 +212,14 @@ def parse_smi_lists(lines: Sequence[str]) -> tuple[Part, ...]:
     if not gpus:
         return ()
     machine = Machine(gpus=gpus, readings=read_gpus(gpus, LIST))
-    return (Part(listed[0][0], Facts(machine)),)
+    return (ReportPart(listed[0][0], Facts(machine)),)
 
 
 def _is_listed(line: str) -> bool:
     return len(line) <= _MAX_ROW and "(UUID:" in line and _LISTED.match(line) is not None
 
 
-def parse_smi_complaints(lines: Sequence[str]) -> tuple[Part, ...]:
+def parse_smi_complaints(lines: Sequence[str]) -> tuple[ReportPart, ...]:
     """Read nvidia-smi's own word on why it cannot answer: gaps, or that there is no GPU."""
     for number, line in enumerate(lines):
         words = line.strip()[:_MAX_ROW]
@@ -228,11 +228,11 @@ def parse_smi_complaints(lines: Sequence[str]) -> tuple[Part, ...]:
     return ()
 
 
-def _complaint_part(number: int, words: str, following: Iterable[str]) -> Part:
+def _complaint_part(number: int, words: str, following: Iterable[str]) -> ReportPart:
     complaint = find_complaint(words)
     library = _library(following)
     if complaint is not None and "no devices" in words.lower():
-        return Part(number, Facts(Machine(gpus=(), readings=read_gpus((), TABLE))))
+        return ReportPart(number, Facts(Machine(gpus=(), readings=read_gpus((), TABLE))))
     reason = complaint.reason if complaint else GapReason.UNREADABLE
     detail = (
         say("{message}; NVML library version: {library}", message=words, library=library)
@@ -245,7 +245,7 @@ def _complaint_part(number: int, words: str, following: Iterable[str]) -> Part:
         gaps = tuple(Gap(fact, reason, TABLE, detail) for fact in _MISSING)
     is_unloaded = "couldn't communicate" in words.lower()
     driver = Driver(user_mode_version=library, is_loaded=False if is_unloaded else None)
-    return Part(
+    return ReportPart(
         number, Facts(Machine(driver=driver, readings=read_driver(driver, TABLE)), None, gaps)
     )
 

@@ -11,7 +11,13 @@ from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason, read_driver, read_gpus
 from envguard.facts.machine import Driver, Gpu, Machine, MigDevice, Reading
 from envguard.facts.sentences import say
-from envguard.ingest.report_part import MAX_PARTS, Part, cuda_or_none, driver_or_none, spans_of
+from envguard.ingest.report_part import (
+    MAX_PARTS,
+    ReportPart,
+    cuda_or_none,
+    driver_or_none,
+    spans_of,
+)
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -74,7 +80,7 @@ class _Log:
             self.gpus.append({"bus": bus})
 
 
-def parse_smi_query(lines: Sequence[str]) -> tuple[Part, ...]:
+def parse_smi_query(lines: Sequence[str]) -> tuple[ReportPart, ...]:
     """Read every ``nvidia-smi -q`` text among the lines.
 
     Args:
@@ -124,7 +130,7 @@ def find_xml(text: str) -> str | None:
     return text[prologue if prologue >= 0 else start : stop]
 
 
-def parse_smi_xml(text: str, where: str, line: int = 0) -> Part:
+def parse_smi_xml(text: str, where: str, line: int = 0) -> ReportPart:
     """Read ``nvidia-smi -q -x``.
 
     The external DTD that its DOCTYPE names is never fetched; a document that declares entities
@@ -198,7 +204,7 @@ class _XmlReader:
             self.text += text[:300]
 
 
-def _part(line: int, log: _Log, source: str) -> Part:
+def _part(line: int, log: _Log, source: str) -> ReportPart:
     driver_text = next((log.top[key] for key in _DRIVER if _has_number(log.top, key)), "")
     cuda_text = next((log.top[key] for key in _CUDA if _has_number(log.top, key)), "")
     version = driver_or_none(driver_text)
@@ -217,7 +223,7 @@ def _part(line: int, log: _Log, source: str) -> Part:
     readings = read_driver(driver, source)
     if found is not None:
         readings += read_gpus(found, source) + _states(listed, source)
-    return Part(line, Facts(Machine(driver=driver, gpus=found, readings=readings), gaps=gaps))
+    return ReportPart(line, Facts(Machine(driver=driver, gpus=found, readings=readings), gaps=gaps))
 
 
 def _has_number(top: Mapping[str, str], key: str) -> bool:

@@ -19,7 +19,7 @@ from envguard.facts.environment import (
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.sentences import say
-from envguard.ingest.report_part import MAX_PARTS, Part, version_or_none
+from envguard.ingest.report_part import MAX_PARTS, ReportPart, version_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -53,7 +53,7 @@ def sort_distributions(found: Iterable[Distribution]) -> tuple[Distribution, ...
     return tuple(sorted(dict.fromkeys(found), key=lambda d: d.name))
 
 
-def parse_pip_list(lines: Sequence[str]) -> tuple[Part, ...]:
+def parse_pip_list(lines: Sequence[str]) -> tuple[ReportPart, ...]:
     """Read the lists in a text: columns, freeze, JSON and pip's oldest form.
 
     Args:
@@ -70,7 +70,7 @@ def parse_pip_list(lines: Sequence[str]) -> tuple[Part, ...]:
     )
 
 
-def parse_filtered_list(lines: Sequence[str]) -> tuple[Part, ...]:
+def parse_filtered_list(lines: Sequence[str]) -> tuple[ReportPart, ...]:
     """Read rows of ``pip list`` that came through ``grep``: no heading says what they are.
 
     Args:
@@ -86,7 +86,7 @@ def parse_filtered_list(lines: Sequence[str]) -> tuple[Part, ...]:
     return (_filtered_part(0, found),)
 
 
-def parse_pip_json(document: object) -> tuple[Part, ...]:
+def parse_pip_json(document: object) -> tuple[ReportPart, ...]:
     """Read a decoded ``pip list --format=json`` or ``conda list --json``; empty for others."""
     if not isinstance(document, list) or not document:
         return ()
@@ -115,7 +115,7 @@ def _of_record(record: Any) -> Distribution | None:
     )
 
 
-def _json_lists(lines: Sequence[str]) -> Iterator[Part]:
+def _json_lists(lines: Sequence[str]) -> Iterator[ReportPart]:
     for number, line in enumerate(lines):
         if line.lstrip().startswith('[{"'):
             try:
@@ -123,10 +123,10 @@ def _json_lists(lines: Sequence[str]) -> Iterator[Part]:
             except (ValueError, RecursionError):
                 continue
             for part in parse_pip_json(document):
-                yield Part(number, part.facts, lists_all=True)
+                yield ReportPart(number, part.facts, lists_all=True)
 
 
-def _columns(lines: Sequence[str]) -> Iterator[Part]:
+def _columns(lines: Sequence[str]) -> Iterator[ReportPart]:
     """Tables below ``Package  Version`` or the ``pip list | grep`` that took that line off."""
     found: list[Distribution] = []
     start: int | None = None
@@ -166,7 +166,7 @@ def _row(text: str) -> Distribution | None:
     return Distribution(normalise_name(words[0]), version, location, is_editable=bool(location))
 
 
-def _frozen(lines: Sequence[str]) -> Iterator[Part]:
+def _frozen(lines: Sequence[str]) -> Iterator[ReportPart]:
     found: list[Distribution] = []
     start = 0
     for number, line in enumerate(lines):
@@ -223,7 +223,7 @@ def build_of_metadata(distribution: Distribution) -> TorchBuild:
     )
 
 
-def _part(line: int, found: Sequence[Distribution]) -> Part:
+def _part(line: int, found: Sequence[Distribution]) -> ReportPart:
     distributions = sort_distributions(found)
     torch = next((d for d in distributions if d.name == "torch"), None)
     build = build_of_metadata(torch) if torch is not None else None
@@ -240,11 +240,11 @@ def _part(line: int, found: Sequence[Distribution]) -> Part:
         for d in distributions
         if d.version is None
     )
-    return Part(line, Facts(environment=environment, gaps=gaps), lists_all=True)
+    return ReportPart(line, Facts(environment=environment, gaps=gaps), lists_all=True)
 
 
-def _filtered_part(line: int, found: Sequence[Distribution]) -> Part:
+def _filtered_part(line: int, found: Sequence[Distribution]) -> ReportPart:
     """What came through a filter: what is not there may be installed all the same."""
     facts = _part(line, found).facts
     gap = Gap("environment.distributions", GapReason.NOT_ASKED, SOURCE, "a part of the list")
-    return Part(line, replace(facts, gaps=(*facts.gaps, gap)))
+    return ReportPart(line, replace(facts, gaps=(*facts.gaps, gap)))

@@ -26,7 +26,7 @@ MAX_PARTS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReportPart:
     """One report within a text, e.g. the ``nvidia-smi`` table below a ``collect_env``.
 
     Args:
@@ -83,7 +83,7 @@ _WANTED = (
 _CUT = "..."
 
 
-def merge_parts(parts: Sequence[Part], where: str) -> Facts:
+def merge_parts(parts: Sequence[ReportPart], where: str) -> Facts:
     """One set of facts out of the parts of a text.
 
     Driver and host come field by field from the earliest part that states them, GPUs from the
@@ -183,7 +183,7 @@ def _readings(machines: Iterable[Machine]) -> tuple[Reading, ...]:
     return tuple(dict.fromkeys(r for machine in machines for r in machine.readings))
 
 
-def _torch_readings(parts: Iterable[Part]) -> tuple[Reading, ...]:
+def _torch_readings(parts: Iterable[ReportPart]) -> tuple[Reading, ...]:
     """Each part's word on the torch version, where the parts differ."""
     builds = [
         (part.facts.environment.torch, part.facts.environment.torch.origin.value)
@@ -196,7 +196,7 @@ def _torch_readings(parts: Iterable[Part]) -> tuple[Reading, ...]:
     return tuple(dict.fromkeys(Reading("torch.version", v, origin) for v, origin in words))
 
 
-def _merge_environments(parts: Sequence[Part]) -> Environment | None:
+def _merge_environments(parts: Sequence[ReportPart]) -> Environment | None:
     found = [part.facts.environment for part in parts if part.facts.environment is not None]
     if not found:
         return None
@@ -234,7 +234,7 @@ def _merge_distributions(found: Sequence[Environment]) -> tuple[Distribution, ..
     return tuple(sorted(merged, key=lambda d: d.name))
 
 
-def _open_gaps(parts: Sequence[Part], merged: Facts) -> tuple[Gap, ...]:
+def _open_gaps(parts: Sequence[ReportPart], merged: Facts) -> tuple[Gap, ...]:
     """The gaps of all parts that no other part fills."""
     has_all = any(part.lists_all for part in parts)
     found = dict.fromkeys(gap for part in parts for gap in part.facts.gaps)

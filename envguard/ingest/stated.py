@@ -32,7 +32,7 @@ _PYTHON = re.compile(r"(\d{1,2}\.\d{1,2}(?:\.\d{1,3})?)(t?)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedMachine:
     """What the user states about a machine, parsed; None and empty are not stated.
 
     Args:
@@ -76,14 +76,14 @@ def parse_stated(
     glibc: str | None = None,
     python_version: str | None = None,
     ram: str | None = None,
-) -> Stated:
+) -> StatedMachine:
     """Parse what was typed; every argument is the text of the option of the same name.
 
     Raises:
         InputError: A text is not what its option takes; the message names option and value.
     """
     python, threaded = _option("--python-version", python_version, _parse_python) or (None, False)
-    return Stated(
+    return StatedMachine(
         gpus=tuple(_gpu_name(name) for name in gpu),
         capabilities=tuple(
             _required("--compute-capability", text, ComputeCapability.parse)
@@ -144,7 +144,7 @@ def parse_size(text: str) -> int:
     return size
 
 
-def apply_stated(facts: Facts, stated: Stated) -> tuple[Facts, tuple[str, ...]]:
+def apply_stated(facts: Facts, stated: StatedMachine) -> tuple[Facts, tuple[str, ...]]:
     """Lay what is stated over facts.
 
     Args:
@@ -189,7 +189,7 @@ def apply_stated(facts: Facts, stated: Stated) -> tuple[Facts, tuple[str, ...]]:
     return replace(facts, machine=overlaid, environment=environment, gaps=gaps), tuple(notes)
 
 
-def _pairs(machine: Machine, stated: Stated) -> tuple[tuple[str, object, object], ...]:
+def _pairs(machine: Machine, stated: StatedMachine) -> tuple[tuple[str, object, object], ...]:
     return (
         ("driver", machine.driver.version, stated.driver),
         ("CUDA driver version", machine.driver.cuda, stated.cuda_driver),
@@ -200,7 +200,7 @@ def _pairs(machine: Machine, stated: Stated) -> tuple[tuple[str, object, object]
     )
 
 
-def _gpus(stated: Stated) -> tuple[Gpu, ...]:
+def _gpus(stated: StatedMachine) -> tuple[Gpu, ...]:
     """Names and capabilities are paired in order; one capability serves every name."""
     names: list[str | None] = [*stated.gpus]
     capabilities: list[ComputeCapability | None] = [*stated.capabilities]
@@ -218,7 +218,7 @@ def _gpus(stated: Stated) -> tuple[Gpu, ...]:
     return tuple(Gpu(i, name=name, capability=cc) for i, (name, cc) in enumerate(pairs))
 
 
-def _readings(found: tuple[Reading, ...], stated: Stated) -> tuple[Reading, ...]:
+def _readings(found: tuple[Reading, ...], stated: StatedMachine) -> tuple[Reading, ...]:
     overruled = {
         fact
         for fact, value in (
@@ -235,7 +235,7 @@ def _readings(found: tuple[Reading, ...], stated: Stated) -> tuple[Reading, ...]
     )
 
 
-def _is_filled(gap: Gap, stated: Stated) -> bool:
+def _is_filled(gap: Gap, stated: StatedMachine) -> bool:
     filled = {
         "machine.driver.version": stated.driver,
         "machine.driver.cuda": stated.cuda_driver,
@@ -246,7 +246,7 @@ def _is_filled(gap: Gap, stated: Stated) -> bool:
     return filled.get(gap.fact) is not None
 
 
-def _with_python(environment: Environment | None, stated: Stated) -> Environment | None:
+def _with_python(environment: Environment | None, stated: StatedMachine) -> Environment | None:
     if stated.python is None:
         return environment
     base = environment or Environment()
@@ -257,7 +257,7 @@ def _with_python(environment: Environment | None, stated: Stated) -> Environment
     return replace(base, interpreter=stated_one)
 
 
-def stated_facts(stated: Stated) -> tuple[Facts, tuple[str, ...]]:
+def stated_facts(stated: StatedMachine) -> tuple[Facts, tuple[str, ...]]:
     """Facts of a machine that is only stated; what is not stated is a gap."""
     empty = Facts(
         gaps=tuple(

@@ -7,15 +7,15 @@ import re
 from typing import TYPE_CHECKING, cast
 
 from envguard.errors import InputError
-from envguard.lock.formats.requirements import Style
+from envguard.lock.formats.requirements import RequirementsStyle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import PurePath
 
-    from envguard.lock.plan import LockPlan, Locks
+    from envguard.lock.lock_plan import LockPlan, Locks
 
-    Render = Callable[[Locks, Style], str]
+    Render = Callable[[Locks, RequirementsStyle], str]
 
 # Format -> module that holds ``render_<format>``; only the one that is asked for is imported.
 FORMATS = {
@@ -34,7 +34,9 @@ _NAMES = (
 )
 
 
-def render_lock(locks: Locks | LockPlan, form: str, style: Style = Style.URLS) -> str:
+def render_lock(
+    locks: Locks | LockPlan, form: str, style: RequirementsStyle = RequirementsStyle.URLS
+) -> str:
     """The lock in one of the :data:`FORMATS`.
 
     Raises:
@@ -42,7 +44,7 @@ def render_lock(locks: Locks | LockPlan, form: str, style: Style = Style.URLS) -
     """
     if form not in FORMATS:
         raise InputError(f"--format: {form!r} is none of {', '.join(FORMATS)}")
-    from envguard.lock.plan import Locks  # loaded with what it holds: a plan
+    from envguard.lock.lock_plan import Locks  # loaded with what it holds: a plan
 
     module = importlib.import_module(FORMATS[form])
     name = f"render_{form.replace('-', '_')}"

@@ -15,8 +15,8 @@ from envguard.web.failures import TLS_HINT, UnclearError, refusal_error, status_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envguard.backend import Rejected
-    from envguard.lock.uv import Ended
+    from envguard.backend import RejectedBuild
+    from envguard.lock.uv import UvExit
 
 
 PROJECT = "envguard-lock"
@@ -57,7 +57,9 @@ class NoCandidateError(NoBuildError):
         failed: The builds, each with the reasons against it.
     """
 
-    def __init__(self, message: str, hint: str = "", failed: tuple[Rejected, ...] = ()) -> None:
+    def __init__(
+        self, message: str, hint: str = "", failed: tuple[RejectedBuild, ...] = ()
+    ) -> None:
         super().__init__(message, hint)
         self.failed = failed
 
@@ -117,7 +119,7 @@ class _Parts:
     text: str
 
 
-def explain_failure(ended: Ended, variables: Mapping[str, str] | None = None) -> EnvguardError:
+def explain_failure(ended: UvExit, variables: Mapping[str, str] | None = None) -> EnvguardError:
     """The error that says why a run of uv failed.
 
     Args:
@@ -143,7 +145,7 @@ def explain_failure(ended: Ended, variables: Mapping[str, str] | None = None) ->
     return ToolError(f"uv failed: {_shorten(said or 'it gives no reason')}")
 
 
-def check_config_was_read(ended: Ended) -> None:
+def check_config_was_read(ended: UvExit) -> None:
     """Refuse a run in which uv ignored the project that was written for it.
 
     Raises:

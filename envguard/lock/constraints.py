@@ -21,7 +21,7 @@ from envguard.conditions import (
 from envguard.facts.sentences import say
 from envguard.facts.versions import ComputeCapability, CudaVersion
 from envguard.lock.companions import torch_family
-from envguard.matrix.packages import Coverage, Mismatch, Scope
+from envguard.matrix.packages import BreakScope, Coverage, Mismatch
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def outside(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class BuildTarget:
     """The facts that rows of the matrix are compared with.
 
     Args:
@@ -215,7 +215,7 @@ class Situation:
         return KnownValues(versions, self.system, names, cuda=self.cuda)
 
 
-def situation_of(build: TorchBuildRow, request: LockRequest) -> Situation:
+def build_target_of(build: TorchBuildRow, request: LockRequest) -> BuildTarget:
     """What is settled when a build is tried for a request."""
     capabilities = [
         gpu.capability
@@ -224,7 +224,7 @@ def situation_of(build: TorchBuildRow, request: LockRequest) -> Situation:
         if gpu.capability is not None
     ]
     python = request.target.python
-    return Situation(
+    return BuildTarget(
         torch=build.version,
         cuda=build.backend.cuda,
         python=Version(f"{python.major}.{python.minor}.0"),
@@ -234,12 +234,12 @@ def situation_of(build: TorchBuildRow, request: LockRequest) -> Situation:
 
 
 # What a program can do without until it needs it.
-_WANTED = frozenset({Scope.OP_BUILD, Scope.EXTENSION_BUILD, Scope.CHECKPOINT_LOAD})
+_WANTED = frozenset({BreakScope.OP_BUILD, BreakScope.EXTENSION_BUILD, BreakScope.CHECKPOINT_LOAD})
 _HARMFUL = frozenset({Mismatch.IMPORT, Mismatch.ABORT, Mismatch.NO_KERNELS})
 
 
 @dataclass(frozen=True, slots=True)
-class Avoid:
+class Exclusion:
     """A reason to stay away from some releases of a package.
 
     Args:
@@ -267,9 +267,9 @@ def is_needed(row: Break) -> bool:
     return row.scope.is_fatal and row.provenance.is_firm and not row.beside
 
 
-def avoided_by_breaks(
-    situation: Situation, names: frozenset[str], matrix: Matrix
-) -> Iterator[Avoid]:
+def exclusions_of_breaks(
+    situation: BuildTarget, names: frozenset[str], matrix: Matrix
+) -> Iterator[Exclusion]:
     """Known breaks that come down to releases of one package in this situation.
 
     Args:
@@ -285,9 +285,9 @@ def avoided_by_breaks(
         if row.beside and row.beside not in names:
             continue
         versions = interval_of(row.when[package])
-        if versions is not None and (row.scope is not Scope.CHECKPOINT_LOAD or versions.high):
+        if versions is not None and (row.scope is not BreakScope.CHECKPOINT_LOAD or versions.high):
             source = row.provenance.source.url
-            yield Avoid(package, (versions,), row.title, source, is_needed(row))
+            yield Exclusion(package, (versions,), row.title, source, is_needed(row))
 
 
 def _only_open(row: Break, known: KnownValues) -> str | None:
@@ -298,7 +298,9 @@ def _only_open(row: Break, known: KnownValues) -> str | None:
     return rest[0]
 
 
-def avoided_by_table(package: str, situation: Situation, matrix: Matrix) -> Iterator[Avoid]:
+def exclusions_of_table(
+    package: str, situation: BuildTarget, matrix: Matrix
+) -> Iterator[Exclusion]:
     """What a package's own table says about this build and these GPUs."""
     table = matrix.packages(package)
     if table is None or table.is_source_only or package == "torch":
@@ -321,7 +323,7 @@ def _is_about_builds(table: PackageTable) -> bool:
 
 
 def _against_range(
-    package: str, row: PackageRange, situation: Situation, *, is_routed: bool
+    package: str, row: PackageRange, situation: BuildTarget, *, is_routed: bool
 ) -> Iterator[tuple[str, bool]]:
     """What speaks against a range of releases, and whether nothing works because of it."""
     which = f"{package} {row.versions}".strip()
@@ -349,7 +351,7 @@ def _against_range(
             row.mismatch is not Mismatch.DEGRADED,
         )
     lowest = situation.capability
-    if row.capability and lowest and row.scope is Scope.RUNTIME and lowest < row.capability:
+    if row.capability and lowest and row.scope is BreakScope.RUNTIME and lowest < row.capability:
         yield (
             say(
                 "{release} serves compute capability {capability} and above, not {lowest}",
@@ -362,8 +364,8 @@ def _against_range(
 
 
 def _against_releases(
-    package: str, table: PackageTable, situation: Situation, *, is_cuda_compared: bool
-) -> Iterator[Avoid]:
+    package: str, table: PackageTable, situation: BuildTarget, *, is_cuda_compared: bool
+) -> Iterator[Exclusion]:
     """Releases one by one: the torch and the CUDA that their compiled files are for."""
     releases, cuda = table.releases, situation.cuda
     other_torch = [r for r in releases if r.torch and not admits(r.torch, situation.torch)]
@@ -398,13 +400,13 @@ def _against_releases(
 
 def _against(
     package: str, bad: list[PackageRelease], releases: tuple[PackageRelease, ...], words: str
-) -> Iterator[Avoid]:
+) -> Iterator[Exclusion]:
     if bad:
         runs = runs_of({r.version for r in bad}, [r.version for r in releases])
         yield _avoid(package, tuple(runs), words, bad[-1].provenance)
 
 
-def _has_library(table: PackageTable, release: PackageRelease, situation: Situation) -> bool:
+def _has_library(table: PackageTable, release: PackageRelease, situation: BuildTarget) -> bool:
     cuda = situation.cuda
     if any(row.cuda_choice == "same-major" for row in table.ranges(release.version)):
         return any(cuda and one.major == cuda.major for one in release.libraries)
@@ -418,9 +420,9 @@ def _avoid(
     provenance: Provenance,
     *,
     is_needed: bool = True,
-) -> Avoid:
+) -> Exclusion:
     needed = is_needed and provenance.is_firm
-    return Avoid(package, versions, reason, provenance.source.url, needed)
+    return Exclusion(package, versions, reason, provenance.source.url, needed)
 
 
 _LOWEST = Version("0")
@@ -468,7 +470,7 @@ class Bounds:
 
 
 def bounds_for(
-    names: Iterable[str], situation: Situation, request: LockRequest, matrix: Matrix
+    names: Iterable[str], situation: BuildTarget, request: LockRequest, matrix: Matrix
 ) -> Bounds:
     """The bounds on some packages beside a torch build.
 
@@ -479,11 +481,11 @@ def bounds_for(
         matrix: The tables.
     """
     wanted = frozenset(names) - {"torch"}
-    by_package: dict[str, list[Avoid]] = {}
-    for avoid in avoided_by_breaks(situation, wanted, matrix):
+    by_package: dict[str, list[Exclusion]] = {}
+    for avoid in exclusions_of_breaks(situation, wanted, matrix):
         by_package.setdefault(avoid.package, []).append(avoid)
     for name in sorted(wanted & matrix.package_names):
-        for avoid in avoided_by_table(name, situation, matrix):
+        for avoid in exclusions_of_table(name, situation, matrix):
             by_package.setdefault(name, []).append(avoid)
     found = [_bound_package(n, by_package[n], request, matrix) for n in sorted(by_package)]
     return Bounds(
@@ -494,7 +496,7 @@ def bounds_for(
 
 
 def _bound_package(
-    name: str, avoids: Sequence[Avoid], request: LockRequest, matrix: Matrix
+    name: str, avoids: Sequence[Exclusion], request: LockRequest, matrix: Matrix
 ) -> Bounds:
     stated = request.bounds_on(canonicalize_name(name))
     points = _points(name, avoids, stated, matrix)
@@ -523,7 +525,7 @@ def _bound_package(
     return Bounds((*hard, *_bounds_around(name, wishes, better, matrix)))
 
 
-def _rooms(avoids: Iterable[Avoid], admitted: Sequence[Version]) -> list[Interval]:
+def _rooms(avoids: Iterable[Exclusion], admitted: Sequence[Version]) -> list[Interval]:
     """The stretches of releases without trouble in which the user's bounds leave some."""
     stretches = [stretch for avoid in avoids for stretch in avoid.versions]
     single = {stretch.low for stretch in stretches if stretch.is_point}
@@ -536,7 +538,7 @@ def _rooms(avoids: Iterable[Avoid], admitted: Sequence[Version]) -> list[Interva
     return known or held
 
 
-def _reasons(avoids: Iterable[Avoid], admitted: Sequence[Version]) -> tuple[str, ...]:
+def _reasons(avoids: Iterable[Exclusion], admitted: Sequence[Version]) -> tuple[str, ...]:
     """The reasons that concern a release within the user's bounds."""
     biting = (
         avoid.reason
@@ -547,7 +549,7 @@ def _reasons(avoids: Iterable[Avoid], admitted: Sequence[Version]) -> tuple[str,
 
 
 def _points(
-    name: str, avoids: Iterable[Avoid], stated: SpecifierSet, matrix: Matrix
+    name: str, avoids: Iterable[Exclusion], stated: SpecifierSet, matrix: Matrix
 ) -> tuple[Version, ...]:
     """Versions that stand for all others when stretches and bounds are compared."""
     ends = {v for a in avoids for i in a.versions for v in (i.low, i.high) if v is not None}
@@ -557,7 +559,7 @@ def _points(
 
 
 def _bounds_around(
-    name: str, avoids: Iterable[Avoid], rooms: Sequence[Interval], matrix: Matrix
+    name: str, avoids: Iterable[Exclusion], rooms: Sequence[Interval], matrix: Matrix
 ) -> Iterator[MatrixBound]:
     """The reasons that bound the rooms most tightly at both ends, and what lies between rooms.
 
@@ -567,8 +569,8 @@ def _bounds_around(
     between = _release_versions(name, matrix) if len(rooms) > 1 else ()
     oldest, newest = (rooms[-1] if between else rooms[0]), rooms[0]
     hull = Interval(oldest.low, newest.high, oldest.has_low, newest.has_high)
-    lower: tuple[Version, Avoid] | None = None
-    upper: tuple[Version, Avoid] | None = None
+    lower: tuple[Version, Exclusion] | None = None
+    upper: tuple[Version, Exclusion] | None = None
     for avoid in avoids:
         inside: list[Version] = []
         for bad in avoid.versions:
@@ -596,7 +598,7 @@ def _release_versions(name: str, matrix: Matrix) -> tuple[Version, ...]:
     return table.versions
 
 
-def _edge(end: tuple[Version, Avoid], *, is_lower: bool) -> str:
+def _edge(end: tuple[Version, Exclusion], *, is_lower: bool) -> str:
     version, avoid = end
     if is_lower:
         touching = any(bad.high == version and bad.has_high for bad in avoid.versions)
@@ -605,7 +607,7 @@ def _edge(end: tuple[Version, Avoid], *, is_lower: bool) -> str:
     return f"{'<' if touching else '<='}{version}"
 
 
-def _bound(name: str, text: str, avoid: Avoid) -> MatrixBound:
+def _bound(name: str, text: str, avoid: Exclusion) -> MatrixBound:
     return MatrixBound(Requirement(f"{name}{text}"), avoid.reason, avoid.source, avoid.is_needed)
 
 
@@ -615,7 +617,7 @@ _NOT_PACKAGES = NOT_DISTRIBUTIONS | {"torch"}
 def find_repairs(
     pins: Iterable[Pin],
     known: frozenset[str],
-    situation: Situation,
+    situation: BuildTarget,
     request: LockRequest,
     matrix: Matrix,
 ) -> Bounds:

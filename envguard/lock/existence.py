@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from envguard.errors import NetworkError
 from envguard.facts.machine import OperatingSystem
-from envguard.lock.index import plain_file
+from envguard.lock.package_index import plain_file
 from envguard.redaction import strip_credentials
 from envguard.values import dataclass
 from envguard.web.failures import NO_PAGE

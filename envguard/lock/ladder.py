@@ -10,14 +10,14 @@ from envguard.lock.existence import absent_from_index
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from envguard.backend import Candidate, Rejected
-    from envguard.lock.plan import LockPlan
+    from envguard.backend import Candidate, RejectedBuild
+    from envguard.lock.lock_plan import LockPlan
     from envguard.web.client import Web
 
 
 def ladder_lines(
     candidates: Sequence[Candidate],
-    rejected: Sequence[Rejected],
+    rejected: Sequence[RejectedBuild],
     *,
     chosen: LockPlan | None = None,
     web: Web | None = None,

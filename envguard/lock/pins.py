@@ -12,7 +12,7 @@ from packaging.utils import NormalizedName, canonicalize_name
 from packaging.version import Version
 
 from envguard.errors import NetworkError, ToolError
-from envguard.lock.index import plain_file, plain_index
+from envguard.lock.package_index import plain_file, plain_index
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedPin:
     """One line of a resolution.
 
     Args:
@@ -96,7 +96,7 @@ class Listed:
     is_direct: bool = False
 
 
-def parse_listing(text: str) -> tuple[Listed, ...]:
+def parse_listing(text: str) -> tuple[ListedPin, ...]:
     """Read the requirements that uv writes, with its remarks on origin.
 
     Args:
@@ -105,7 +105,7 @@ def parse_listing(text: str) -> tuple[Listed, ...]:
     Returns:
         The packages in the order written.
     """
-    found: list[Listed] = []
+    found: list[ListedPin] = []
     for line in text.splitlines():
         if (match := _LISTED.match(line)) or (match := _DIRECT.match(line)):
             found.append(_listed(match))
@@ -117,13 +117,13 @@ def parse_listing(text: str) -> tuple[Listed, ...]:
     return tuple(found)
 
 
-def _listed(match: re.Match[str]) -> Listed:
+def _listed(match: re.Match[str]) -> ListedPin:
     name, fields = canonicalize_name(match["name"]), match.groupdict()
     if "version" in fields:
-        return Listed(name, _parse_version(match["version"]), "", frozenset())
+        return ListedPin(name, _parse_version(match["version"]), "", frozenset())
     file_name = unquote(urlsplit(match["url"]).path.rpartition("/")[2])
     version = file_name.split("-")[1] if file_name.count("-") > 1 else ""
-    return Listed(name, _parse_version(version), "", frozenset(), is_direct=True)
+    return ListedPin(name, _parse_version(version), "", frozenset(), is_direct=True)
 
 
 def parse_uv_pylock(text: str, indexes: Mapping[NormalizedName, str]) -> tuple[Pin, ...]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from packaging.specifiers import SpecifierSet
 
-    from envguard.lock.constraints import Situation
+    from envguard.lock.constraints import BuildTarget
     from envguard.lock.prebuilt_rows import WheelMatrix
     from envguard.lock.request import Target
     from envguard.matrix.rows import TorchBuildRow
@@ -57,7 +57,7 @@ class ReleaseWheel:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class NoWheel:
     """There is no prebuilt wheel for a build.
 
     Args:
@@ -74,9 +74,9 @@ def find_wheel(
     stated: SpecifierSet,
     build: TorchBuildRow,
     target: Target,
-    situation: Situation,
+    situation: BuildTarget,
     releases: Releases,
-) -> ReleaseWheel | Missing:
+) -> ReleaseWheel | NoWheel:
     """Find the newest prebuilt wheel that goes with a torch build.
 
     Args:
@@ -92,7 +92,7 @@ def find_wheel(
     """
     reason = _never(wheels, build, target, situation)
     if reason:
-        return Missing(reason)
+        return NoWheel(reason)
     wanted = list(islice(_candidates(wheels, stated, build, target), _MOST_ASKED))
     look = _remembered if releases.web.is_offline else _look_for
     found = next(filter(None, (look(wheels, one, releases) for one in wanted)), None)
@@ -103,7 +103,7 @@ def find_wheel(
     cuda = build.backend.cuda
     minor = ".".join(map(str, build.version.release[:2]))
     which = f"{wheels.name}{stated}"
-    return Missing(
+    return NoWheel(
         say(
             "there is no prebuilt wheel of {release} for torch {torch}, CUDA {cuda}, "
             "{python} on {platform}",
@@ -117,7 +117,9 @@ def find_wheel(
     )
 
 
-def _never(wheels: WheelMatrix, build: TorchBuildRow, target: Target, situation: Situation) -> str:
+def _never(
+    wheels: WheelMatrix, build: TorchBuildRow, target: Target, situation: BuildTarget
+) -> str:
     """Why no wheel can serve, whatever was published."""
     if build.backend.cuda is None:
         return say("{package} needs a CUDA build of torch", package=wheels.name)

@@ -11,15 +11,9 @@ from packaging.utils import canonicalize_name
 from envguard.conditions import admits, bounds_hold
 from envguard.facts.sentences import say
 from envguard.lock.companions import companion_constraints, expected_companions, torch_family
-from envguard.lock.constraints import (
-    Bounds,
-    MatrixBound,
-    Situation,
-    bounds_for,
-    situation_of,
-)
+from envguard.lock.constraints import Bounds, BuildTarget, MatrixBound, bounds_for, build_target_of
 from envguard.lock.project import Problem
-from envguard.matrix.packages import Scope
+from envguard.matrix.packages import BreakScope
 from envguard.matrix.rows import TorchBuildRow
 from envguard.values import dataclass
 
@@ -38,7 +32,7 @@ _USUAL = frozenset({"numpy", "setuptools"})
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedBuild:
     """A build and everything that is known before the resolver starts.
 
     Args:
@@ -56,7 +50,7 @@ class Prepared:
     """
 
     build: TorchBuildRow
-    situation: Situation
+    situation: BuildTarget
     problem: Problem
     bounds: tuple[MatrixBound, ...] = ()
     bounded: frozenset[str] = frozenset()
@@ -66,7 +60,7 @@ class Prepared:
     against: str = ""
     notes: tuple[str, ...] = ()
 
-    def with_bounds(self, found: Bounds, names: Iterable[str]) -> Prepared:
+    def with_bounds(self, found: Bounds, names: Iterable[str]) -> PreparedBuild:
         """The same with further bounds."""
         items = (*self.bounds, *found.items)
         asked = [item.requirement for item in found.items if item.is_asked_for]
@@ -84,7 +78,7 @@ class Prepared:
             notes=tuple(dict.fromkeys((*self.notes, *found.notes))),
         )
 
-    def without_wishes(self) -> Prepared:
+    def without_wishes(self) -> PreparedBuild:
         """The same with only those bounds without which nothing works."""
         given_up = [item for item in self.bounds if not item.is_needed]
         found = self._without(given_up)
@@ -98,13 +92,13 @@ class Prepared:
         )
         return replace(found, notes=(*found.notes, *notes))
 
-    def with_other_cures(self, names: Container[str]) -> Prepared:
+    def with_other_cures(self, names: Container[str]) -> PreparedBuild:
         """The same with the other cure wherever the first bounds one of some packages."""
         others = [item for item in self.bounds if item.otherwise and item.name in names]
         came = tuple(other for item in others for other in item.otherwise)
         return self._without(others).with_bounds(Bounds(came), ())
 
-    def _without(self, gone: Collection[MatrixBound]) -> Prepared:
+    def _without(self, gone: Collection[MatrixBound]) -> PreparedBuild:
         texts = {str(item.requirement) for item in gone}
         asked = {str(item.requirement) for item in gone if item.is_asked_for}
         problem = replace(
@@ -118,7 +112,7 @@ class Prepared:
 
 def prepare_build(
     build: TorchBuildRow, request: LockRequest, matrix: Matrix, releases: Releases
-) -> Prepared:
+) -> PreparedBuild:
     """Make a build ready to be tried.
 
     Args:
@@ -130,11 +124,11 @@ def prepare_build(
     Raises:
         NetworkError: Whether a prebuilt wheel exists could not be found out.
     """
-    situation = situation_of(build, request)
+    situation = build_target_of(build, request)
     problem = make_problem(build, request, matrix)
     names = request.names | _USUAL
     found = bounds_for(names, situation, request, matrix)
-    prepared = Prepared(build, situation, problem).with_bounds(found, names)
+    prepared = PreparedBuild(build, situation, problem).with_bounds(found, names)
     if found.against:
         return replace(prepared, against=found.against)
     for name in sorted(request.names & matrix.package_names):
@@ -148,19 +142,19 @@ def prepare_build(
 
 
 def _with_extension(
-    prepared: Prepared,
+    prepared: PreparedBuild,
     wheels: WheelMatrix,
     request: LockRequest,
     matrix: Matrix,
     releases: Releases,
-) -> Prepared:
+) -> PreparedBuild:
     """The same with the prebuilt wheel of an extension, with its source, or with a no."""
-    from envguard.lock.prebuilt import Missing, find_wheel
+    from envguard.lock.prebuilt import NoWheel, find_wheel
 
     build, situation = prepared.build, prepared.situation
     stated = request.bounds_on(canonicalize_name(wheels.name))
     found = find_wheel(wheels, stated, build, request.target, situation, releases)
-    if not isinstance(found, Missing):
+    if not isinstance(found, NoWheel):
         return _with_wheel(prepared, wheels.name, found.requirement)
     reason = found.reason
     if request.allow_build and found.can_be_built:
@@ -173,7 +167,7 @@ def _with_extension(
     return replace(prepared, missing=missing, against=against)
 
 
-def _with_wheel(prepared: Prepared, name: str, wheel: Requirement) -> Prepared:
+def _with_wheel(prepared: PreparedBuild, name: str, wheel: Requirement) -> PreparedBuild:
     problem = prepared.problem
     asked = (wheel if canonicalize_name(r.name) == name else r for r in problem.requirements)
     # The address decides; a tag may hold a wheel of another version than its own.
@@ -182,7 +176,7 @@ def _with_wheel(prepared: Prepared, name: str, wheel: Requirement) -> Prepared:
     return replace(prepared, problem=problem, wheels=(*prepared.wheels, wheel))
 
 
-def _with_source(prepared: Prepared, wheels: WheelMatrix, refusal: str) -> Prepared:
+def _with_source(prepared: PreparedBuild, wheels: WheelMatrix, refusal: str) -> PreparedBuild:
     builds = tuple(wheels.source_builds())
     metadata = ((Requirement(f"{wheels.name}{b.versions}"), b.requires) for b in builds)
     tools = builds[0].tools if builds else "a CUDA toolkit and a C++ compiler"
@@ -208,14 +202,14 @@ def _with_source(prepared: Prepared, wheels: WheelMatrix, refusal: str) -> Prepa
 
 
 def _refused_by_headers(
-    name: str, situation: Situation, request: LockRequest, matrix: Matrix
+    name: str, situation: BuildTarget, request: LockRequest, matrix: Matrix
 ) -> str:
     """Why torch's headers refuse to compile every release within the user's bounds."""
     table = matrix.packages(name)
     stated = request.bounds_on(canonicalize_name(name))
     releases = [r.version for r in table.releases if admits(stated, r.version)] if table else []
     for row in matrix.breaks.about({"torch", name}):
-        bound = row.any_of.get(name) if row.scope is Scope.EXTENSION_BUILD else None
+        bound = row.any_of.get(name) if row.scope is BreakScope.EXTENSION_BUILD else None
         if bound is None or bounds_hold(row.when, situation.versions) is not True:
             continue
         if releases and all(admits(bound, version) for version in releases):

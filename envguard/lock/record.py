@@ -16,7 +16,7 @@ from envguard.facts.lock_record import LockRecord
 from envguard.facts.machine import Driver, Gpu, Host, Machine
 from envguard.facts.versions import refuse_long_numbers
 from envguard.files import read_utf8
-from envguard.lock.index import plain_index
+from envguard.lock.package_index import plain_index
 from envguard.lock.pins import glibc_needed
 from envguard.redaction import strip_credentials
 from envguard.values import dataclass
@@ -24,10 +24,10 @@ from envguard.values import dataclass
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from envguard.backend import Rejected
+    from envguard.backend import RejectedBuild
     from envguard.facts.lock_record import LockedMachine
     from envguard.lock.constraints import MatrixBound
-    from envguard.lock.plan import LockPlan
+    from envguard.lock.lock_plan import LockPlan
     from envguard.lock.request import LockRequest
 
 
@@ -116,7 +116,7 @@ def _gpus(machine: Machine) -> list[dict[str, str]]:
     ]
 
 
-def _rejected(item: Rejected) -> dict[str, Any]:
+def _rejected(item: RejectedBuild) -> dict[str, Any]:
     return {
         "torch": str(item.build.version),
         "backend": item.build.backend.label,

@@ -16,7 +16,7 @@ from envguard.errors import InputError
 from envguard.facts.machine import Machine, OperatingSystem, Platform
 from envguard.facts.versions import Backend, refuse_long_numbers
 from envguard.files import read_utf8
-from envguard.lock.index import IndexSettings
+from envguard.lock.package_index import IndexSettings
 from envguard.redaction import clean_text
 from envguard.values import dataclass
 
@@ -217,7 +217,7 @@ def _is_file(head: str) -> bool:
     return head.endswith((".whl", ".tar.gz", ".zip")) or "\\" in head
 
 
-def parse_words(words: Iterable[str]) -> tuple[Requirement, ...]:
+def parse_arguments(words: Iterable[str]) -> tuple[Requirement, ...]:
     """Read the requirements given as arguments.
 
     Raises:

@@ -18,8 +18,8 @@ from envguard.lock.complaints import (
     check_config_was_read,
     explain_failure,
 )
-from envguard.lock.index import CUDA_FREE, is_same_index
-from envguard.lock.look import Look, indexes_of
+from envguard.lock.index_watch import IndexWatch, indexes_of
+from envguard.lock.package_index import CUDA_FREE, is_same_index
 from envguard.lock.pins import parse_listing, parse_uv_pylock
 from envguard.lock.project import (
     Problem,
@@ -30,7 +30,7 @@ from envguard.lock.project import (
     write_project,
 )
 from envguard.lock.uv import (
-    Started,
+    RunningUv,
     Uv,
     interpreter_for,
     run_uv,
@@ -38,12 +38,12 @@ from envguard.lock.uv import (
     without_torch_backend,
 )
 from envguard.values import dataclass
-from envguard.web.limits import Limits
+from envguard.web.limits import LockLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from envguard.lock.pins import Listed, Pin
+    from envguard.lock.pins import ListedPin, Pin
 
 _MAX_PASSES = 5
 
@@ -55,7 +55,7 @@ class _Run:
     uv: Uv
     folder: Path
     python: str
-    limits: Limits
+    limits: LockLimits
 
 
 class _Guess:
@@ -71,7 +71,7 @@ class _Guess:
 
     def __init__(self, problem: Problem, routing: Routing, run: _Run) -> None:
         folder = Path(tempfile.mkdtemp(prefix="guess-", dir=run.folder))
-        self._started, self._text = Started(), ""
+        self._started, self._text = RunningUv(), ""
         arguments = (replace(problem, is_offline=True), replace(run, folder=folder), routing)
         self._thread = threading.Thread(target=self._resolve, args=arguments)
         self._thread.start()
@@ -91,7 +91,7 @@ class _Guess:
         self._thread.join()
 
 
-def resolve(problem: Problem, uv: Uv, *, limits: Limits | None = None) -> tuple[Pin, ...]:
+def resolve(problem: Problem, uv: Uv, *, limits: LockLimits | None = None) -> tuple[Pin, ...]:
     """Resolve a problem to pins.
 
     A source of uv routes only what the project itself asks for, so members of the family that
@@ -117,7 +117,7 @@ def resolve(problem: Problem, uv: Uv, *, limits: Limits | None = None) -> tuple[
     ):
         folder = Path(name)
         uv = replace(uv, variables=without_torch_backend(uv.variables, folder))
-        run = _Run(uv, folder, interpreter_for(problem.target, folder), limits or Limits())
+        run = _Run(uv, folder, interpreter_for(problem.target, folder), limits or LockLimits())
         listing, routing, guess = _route(problem, run, stack)
         _check_origins(listing, problem, routing)
         pins = _read_files(listing, problem, routing, run, guess)
@@ -126,7 +126,11 @@ def resolve(problem: Problem, uv: Uv, *, limits: Limits | None = None) -> tuple[
 
 
 def _read_files(
-    listing: tuple[Listed, ...], problem: Problem, routing: Routing, run: _Run, guess: _Guess | None
+    listing: tuple[ListedPin, ...],
+    problem: Problem,
+    routing: Routing,
+    run: _Run,
+    guess: _Guess | None,
 ) -> tuple[Pin, ...]:
     """Resolve once more for addresses and hashes, which the listing does not hold.
 
@@ -162,7 +166,7 @@ def _documents(
 
 def _route(
     problem: Problem, run: _Run, stack: contextlib.ExitStack
-) -> tuple[tuple[Listed, ...], Routing, _Guess | None]:
+) -> tuple[tuple[ListedPin, ...], Routing, _Guess | None]:
     routing = Routing(problem.companions)
     for _ in range(_MAX_PASSES):
         guess = None
@@ -187,14 +191,14 @@ def _route(
 
 def _list(problem: Problem, run: _Run, routing: Routing) -> str:
     """The first pass, which reads the indexes; with a look at their pages beside it."""
-    with Look(problem, run.uv.variables, run.limits) as look:
+    with IndexWatch(problem, run.uv.variables, run.limits) as look:
         try:
             return _compile(problem, run, routing, "requirements.txt", started=look.started)
         except (NetworkError, ToolError) as err:
             raise look.explain(err) from err
 
 
-def _adjust(routing: Routing, listing: tuple[Listed, ...], problem: Problem) -> Routing:
+def _adjust(routing: Routing, listing: tuple[ListedPin, ...], problem: Problem) -> Routing:
     """Ask for the members that strayed; stop asking for those that nothing else needs."""
     asked = asked_for(problem)
     idle = {
@@ -210,7 +214,7 @@ def _adjust(routing: Routing, listing: tuple[Listed, ...], problem: Problem) -> 
     return replace(routing, added=frozenset(stray - idle))
 
 
-def _check_origins(listing: Iterable[Listed], problem: Problem, routing: Routing) -> None:
+def _check_origins(listing: Iterable[ListedPin], problem: Problem, routing: Routing) -> None:
     """Compare where uv took each package from with where it had to.
 
     Raises:
@@ -254,7 +258,7 @@ def _compile(
     form: str,
     pinned: Iterable[Requirement] = (),
     *,
-    started: Started | None = None,
+    started: RunningUv | None = None,
 ) -> str:
     """Run ``uv pip compile`` once and return what it wrote."""
     write_project(problem, routing, run.folder, pinned=pinned)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from envguard.backend import Candidate, Rejected
+from envguard.backend import Candidate, RejectedBuild
 from envguard.errors import EnvguardError, NetworkError, ToolError
 from envguard.lock.companions import released_with
 from envguard.lock.complaints import NoCandidateError, UnsolvableError
 from envguard.lock.constraints import MatrixBound, find_repairs
 from envguard.lock.existence import absent_from_index
-from envguard.lock.index import is_same_index
+from envguard.lock.package_index import is_same_index
 from envguard.lock.pins import Pin
-from envguard.lock.prepare import Prepared, make_problem, prepare_build
+from envguard.lock.prepare import PreparedBuild, make_problem, prepare_build
 from envguard.lock.project import Problem
 from envguard.lock.resolve import resolve
 from envguard.lock.uv import Uv
@@ -25,7 +25,7 @@ from envguard.matrix.loader import Matrix
 from envguard.redaction import strip_credentials
 from envguard.values import dataclass
 from envguard.web.failures import NO_PAGE, no_page_error, refusal_error
-from envguard.web.limits import Limits
+from envguard.web.limits import LockLimits
 from envguard.web.releases import Releases
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _MAX_REPAIRS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class LockContext:
     """What a resolution needs besides the request.
 
     Args:
@@ -56,13 +56,13 @@ class Means:
     matrix: Matrix
     uv: Uv
     releases: Releases
-    limits: Limits
+    limits: LockLimits
     say: Callable[[str], None]
 
 
 def resolve_and_repair(
-    prepared: Prepared, request: LockRequest, means: Means
-) -> tuple[tuple[Pin, ...], Prepared]:
+    prepared: PreparedBuild, request: LockRequest, means: LockContext
+) -> tuple[tuple[Pin, ...], PreparedBuild]:
     """Resolve; where the result holds a known break, resolve again with what cures it.
 
     Raises:
@@ -82,8 +82,8 @@ def resolve_and_repair(
 
 
 def _resolve_with_wishes(
-    prepared: Prepared, request: LockRequest, means: Means
-) -> tuple[tuple[Pin, ...], Prepared]:
+    prepared: PreparedBuild, request: LockRequest, means: LockContext
+) -> tuple[tuple[Pin, ...], PreparedBuild]:
     """Resolve; where there is no solution, with the other cures or without mere wishes."""
     try:
         return _resolve_either_way(prepared.problem, request, means), prepared
@@ -103,7 +103,7 @@ def _resolve_with_wishes(
     raise last
 
 
-def _modest(prepared: Prepared, names: Container[str]) -> Prepared:
+def _modest(prepared: PreparedBuild, names: Container[str]) -> PreparedBuild:
     is_wish = any(not item.is_needed and item.name in names for item in prepared.bounds)
     return prepared.without_wishes() if is_wish else prepared
 
@@ -112,7 +112,9 @@ def _is_named(name: str, reason: str) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", reason) is not None
 
 
-def _resolve_either_way(problem: Problem, request: LockRequest, means: Means) -> tuple[Pin, ...]:
+def _resolve_either_way(
+    problem: Problem, request: LockRequest, means: LockContext
+) -> tuple[Pin, ...]:
     """Resolve; a mirror without a page for torch may be one page of links."""
     try:
         return resolve(problem, means.uv, limits=means.limits)
@@ -150,7 +152,7 @@ _SHOWN_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedBuild:
     """The first build that resolves.
 
     Args:
@@ -163,14 +165,14 @@ class Resolved:
 
     candidate: Candidate
     pins: tuple[Pin, ...]
-    failed: tuple[Rejected, ...]
+    failed: tuple[RejectedBuild, ...]
     bounds: tuple[MatrixBound, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def first_that_resolves(
-    candidates: Iterable[Candidate], request: LockRequest, means: Means
-) -> Resolved:
+    candidates: Iterable[Candidate], request: LockRequest, means: LockContext
+) -> ResolvedBuild:
     """Resolve the request with one build after the other.
 
     Args:
@@ -184,14 +186,14 @@ def first_that_resolves(
         NetworkError: An index cannot be read.
         ToolError: uv failed.
     """
-    failed: list[Rejected] = []
+    failed: list[RejectedBuild] = []
     attempts: list[_Attempt] = []
-    lacking: list[Prepared] = []
+    lacking: list[PreparedBuild] = []
     for candidate in candidates:
         build = candidate.build
         problem = make_problem(build, request, means.matrix)
         if reason := _ruled_out(build, problem, attempts, means.matrix):
-            failed.append(Rejected(build, (reason,)))
+            failed.append(RejectedBuild(build, (reason,)))
             continue
         if sum(attempt.is_conflict for attempt in attempts) == MAX_TRIES:
             break
@@ -200,21 +202,21 @@ def first_that_resolves(
         # is the proof; asking before would be asking twice.
         web = means.releases.web
         if not build.is_verified and (reason := absent_from_index(build, request, web)):
-            failed.append(Rejected(build, (reason,)))
+            failed.append(RejectedBuild(build, (reason,)))
             continue
         prepared = prepare_build(build, request, means.matrix, means.releases)
         if prepared.against:
-            failed.append(Rejected(build, (prepared.against,)))
+            failed.append(RejectedBuild(build, (prepared.against,)))
             lacking.extend([prepared] if prepared.missing else [])
             continue
         if reason := _bounded_alike(prepared, attempts):
-            failed.append(Rejected(build, (reason,)))
+            failed.append(RejectedBuild(build, (reason,)))
             continue
         try:
             pins, prepared = resolve_and_repair(prepared, request, means)
         except UnsolvableError as err:
             attempts.append(_attempt(err, prepared))
-            failed.append(Rejected(build, (attempts[-1].reason,)))
+            failed.append(RejectedBuild(build, (attempts[-1].reason,)))
         else:
             check_labels(pins, build)
             return _resolved(candidate, pins, failed, prepared)
@@ -224,12 +226,15 @@ def first_that_resolves(
 
 
 def _resolved(
-    candidate: Candidate, pins: tuple[Pin, ...], failed: list[Rejected], prepared: Prepared
-) -> Resolved:
+    candidate: Candidate,
+    pins: tuple[Pin, ...],
+    failed: list[RejectedBuild],
+    prepared: PreparedBuild,
+) -> ResolvedBuild:
     names = {str(pin.name) for pin in pins}
     bounds = (item for item in prepared.bounds if item.name in names)
     unique = {str(item.requirement): item for item in bounds}
-    return Resolved(
+    return ResolvedBuild(
         candidate=candidate,
         pins=pins,
         failed=tuple(failed),
@@ -277,7 +282,7 @@ class _Attempt:
         return found
 
 
-def _attempt(err: UnsolvableError, prepared: Prepared) -> _Attempt:
+def _attempt(err: UnsolvableError, prepared: PreparedBuild) -> _Attempt:
     """The failure, if another torch build could make a difference.
 
     Raises:
@@ -299,7 +304,7 @@ def _attempt(err: UnsolvableError, prepared: Prepared) -> _Attempt:
     raise err
 
 
-def _bounded_alike(prepared: Prepared, attempts: Iterable[_Attempt]) -> str:
+def _bounded_alike(prepared: PreparedBuild, attempts: Iterable[_Attempt]) -> str:
     """Why a build fails as an earlier one did: the same bounds of the matrix stood in the way."""
     ours = {str(item.requirement) for item in prepared.bounds}
     for attempt in attempts:
@@ -325,7 +330,7 @@ def _ruled_out(
     return ""
 
 
-def first_reasons(rejected: Iterable[Rejected]) -> str:
+def first_reasons(rejected: Iterable[RejectedBuild]) -> str:
     """A few different reasons, each with its build; the nearest misses first."""
     shown: dict[str, str] = {}
     for item in sorted(rejected, key=lambda item: len(item.reasons)):
@@ -334,7 +339,7 @@ def first_reasons(rejected: Iterable[Rejected]) -> str:
     return ", ".join(list(shown.values())[:_SHOWN_REASONS])
 
 
-def _nothing_resolves(failed: list[Rejected], attempts: list[_Attempt]) -> EnvguardError:
+def _nothing_resolves(failed: list[RejectedBuild], attempts: list[_Attempt]) -> EnvguardError:
     errors = [attempt.error for attempt in attempts]
     # A page that is refused or missing is an absent build, unless that is all there is to say.
     said = {attempt.reason for attempt in attempts}
@@ -361,7 +366,10 @@ def _no_page_of_torch(reason: str) -> NetworkError:
 
 
 def _no_wheel_error(
-    lacking: list[Prepared], failed: list[Rejected], request: LockRequest, means: Means
+    lacking: list[PreparedBuild],
+    failed: list[RejectedBuild],
+    request: LockRequest,
+    means: LockContext,
 ) -> NoCandidateError:
     """The definite no where an extension has no prebuilt wheel, with the nearest that has one."""
     best = lacking[0]
@@ -380,7 +388,7 @@ def _no_wheel_error(
     return NoCandidateError(f"{best.against}{words}", hint=hint, failed=tuple(failed))
 
 
-def _nearest(name: str, best: Prepared, request: LockRequest, means: Means) -> str:
+def _nearest(name: str, best: PreparedBuild, request: LockRequest, means: LockContext) -> str:
     from envguard.lock.prebuilt import nearest_wheel
     from envguard.lock.prebuilt_rows import WheelMatrix
 

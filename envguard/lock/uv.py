@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from envguard.lock.request import Target
-    from envguard.web.limits import Limits
+    from envguard.web.limits import LockLimits
 
 
 _PROGRAMS = frozenset({"uv", "uv.exe"})
@@ -211,7 +211,7 @@ class MemoryLimitError(ToolError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class UvExit:
     """How a run of uv ended.
 
     Args:
@@ -233,11 +233,11 @@ def run_uv(
     arguments: Sequence[str],
     *,
     folder: Path,
-    limits: Limits,
+    limits: LockLimits,
     talk_bytes: int = _TALK_BYTES,
     doing: str = "uv",
-    started: Started | None = None,
-) -> Ended:
+    started: RunningUv | None = None,
+) -> UvExit:
     """Run uv in a folder, in a process group of its own that ends with this call.
 
     Args:
@@ -254,7 +254,7 @@ def run_uv(
         MemoryLimitError: It takes too much memory.
     """
     with (folder / "talk").open("w+b") as talk:
-        started = started or Started()
+        started = started or RunningUv()
         # A timer and a plain wait: waiting with a limit polls, and notices the end late.
         is_late = threading.Event()
         limit = threading.Timer(limits.left_s(), _end_late, (started, is_late))
@@ -269,7 +269,7 @@ def run_uv(
             started.end()
         if is_late.is_set():
             raise limits.late_error(doing)
-        ended = Ended(process.returncode, _tail(talk, talk_bytes))
+        ended = UvExit(process.returncode, _tail(talk, talk_bytes))
         if ended.is_out_of_memory:
             raise MemoryLimitError(
                 f"{doing} took more than {limits.memory_bytes / 1024**3:.1f} GiB of memory",
@@ -278,7 +278,7 @@ def run_uv(
         return ended
 
 
-class Started:
+class RunningUv:
     """A program that was started, or could not be."""
 
     def __init__(self) -> None:
@@ -298,7 +298,7 @@ class Started:
 
 
 def _start(
-    uv: Uv, arguments: Sequence[str], folder: Path, talk: IO[bytes], started: Started
+    uv: Uv, arguments: Sequence[str], folder: Path, talk: IO[bytes], started: RunningUv
 ) -> subprocess.Popen[bytes]:
     """Start uv, in a thread: there no signal can come between the start and knowing of it."""
     started.thread = threading.Thread(target=_spawn, args=(uv, arguments, folder, talk, started))
@@ -311,7 +311,7 @@ def _start(
 
 
 def _spawn(
-    uv: Uv, arguments: Sequence[str], folder: Path, talk: IO[bytes], started: Started
+    uv: Uv, arguments: Sequence[str], folder: Path, talk: IO[bytes], started: RunningUv
 ) -> None:
     windows = sys.platform == "win32"
     if started.is_over:
@@ -352,7 +352,7 @@ def _tail(stream: IO[bytes], limit: int) -> str:
     return stream.read(limit).decode("utf-8", "replace")
 
 
-def _end_late(started: Started, is_late: threading.Event) -> None:
+def _end_late(started: RunningUv, is_late: threading.Event) -> None:
     is_late.set()
     started.end()
 

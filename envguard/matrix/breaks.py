@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 
 from envguard.facts.codec import WordsOf
-from envguard.matrix.packages import Scope
+from envguard.matrix.packages import BreakScope
 from envguard.matrix.reading import Row
 from envguard.matrix.rows import Provenance
 from envguard.values import dataclass
@@ -50,7 +50,7 @@ class Break:
     name: str = field(metadata={"key": "id"})
     when: Mapping[str, SpecifierSet]
     platform: str
-    scope: Scope
+    scope: BreakScope
     cause: str
     title: str
     text: str

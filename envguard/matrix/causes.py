@@ -557,7 +557,7 @@ def _read_cause(row: Row, symptoms: Mapping[str, tuple[str, ...]]) -> Cause:
         scope=row.value("scope", Scope),
         says=tuple(_read_message(below, slug) for below in _below(row, "says")),
         shown=tuple(_read_shown(below, slug, symptoms) for below in _below(row, "shown")),
-        suspects=tuple(_read_suspect(below, slug, symptoms) for below in _below(row, "suspect")),
+        suspects=tuple(_read_hypothesis(below, slug, symptoms) for below in _below(row, "suspect")),
         explains=_names(row, "explains", symptoms),
         same_matter=frozenset(_texts(row, "same_matter")),
         cured_by_build=row.flag("cured_by_build", default=False),
@@ -595,7 +595,7 @@ def _read_shown(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]]) ->
     )
 
 
-def _read_suspect(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]]) -> Hypothesis:
+def _read_hypothesis(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]]) -> Hypothesis:
     told = _names(row, "any", symptoms)
     return Hypothesis(
         id=_text(row, "id", slug),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ExitSignal:
+class ExitSignalRow:
     """A signal that processes die of.
 
     Args:
@@ -33,7 +33,7 @@ class ExitSignal:
 
 
 @dataclass(frozen=True, slots=True)
-class ExitStatus:
+class ExitStatusRow:
     """An exit status that is no signal."""
 
     code: int
@@ -154,8 +154,8 @@ class SignalsTable:
     def __init__(
         self, exits: Document, launchers: Document, errors: Document, evidence: Document
     ) -> None:
-        self.signals = tuple(row.build(ExitSignal) for row in exits.rows("exit_signal"))
-        self.statuses = tuple(row.build(ExitStatus) for row in exits.rows("exit_status"))
+        self.signals = tuple(row.build(ExitSignalRow) for row in exits.rows("exit_signal"))
+        self.statuses = tuple(row.build(ExitStatusRow) for row in exits.rows("exit_status"))
         self.launchers = tuple(row.build(LauncherRow) for row in launchers.rows("launcher"))
         self.phases = tuple(row.build(PhaseRow) for row in evidence.rows("phase"))
         self.save_markers = tuple(row.build(SaveMarker) for row in evidence.rows("save_marker"))
@@ -164,11 +164,11 @@ class SignalsTable:
         self.cuda_errors = tuple(row.build(ErrorRow) for row in errors.rows("cuda_error"))
         self.nccl_errors = tuple(_nccl_error(row) for row in errors.rows("nccl_error"))
 
-    def signal(self, number: int) -> ExitSignal | None:
+    def signal(self, number: int) -> ExitSignalRow | None:
         """A signal by number, or None."""
         return next((row for row in self.signals if row.number == number), None)
 
-    def status(self, code: int) -> ExitStatus | None:
+    def status(self, code: int) -> ExitStatusRow | None:
         """A plain exit status, or None."""
         return next((row for row in self.statuses if row.code == code), None)
 

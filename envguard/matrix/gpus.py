@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from envguard.facts.versions import ComputeCapability
-from envguard.matrix.rows import GpuModel, Segment
+from envguard.matrix.rows import GpuModel, MarketSegment
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -254,11 +254,11 @@ def _has_brands(wanted: NameParts, model: GpuModel, parts: NameParts) -> bool:
     """Whether a product agrees with the brands in a name; brands are often left out."""
     for brand in wanted.brands - parts.brands:
         allowed = {
-            "geforce": model.segment is Segment.CONSUMER,
-            "tesla": model.segment is Segment.DATACENTER,
-            "quadro": model.segment is Segment.WORKSTATION,
-            "jetson": model.segment is Segment.JETSON,
-            "grid": model.segment in {Segment.DATACENTER, Segment.WORKSTATION},
+            "geforce": model.segment is MarketSegment.CONSUMER,
+            "tesla": model.segment is MarketSegment.DATACENTER,
+            "quadro": model.segment is MarketSegment.WORKSTATION,
+            "jetson": model.segment is MarketSegment.JETSON,
+            "grid": model.segment in {MarketSegment.DATACENTER, MarketSegment.WORKSTATION},
         }
         if not allowed.get(brand, False):
             return False

@@ -31,7 +31,7 @@ class Coverage(Enum):
     CHANGES = "changes"
 
 
-class Scope(Enum):
+class BreakScope(Enum):
     """What a break bites: only the first keeps a program from starting."""
 
     IMPORT = "import"
@@ -52,7 +52,7 @@ class Scope(Enum):
     @property
     def is_fatal(self) -> bool:
         """Whether a program that uses the package cannot do without what it bites."""
-        return self in {Scope.IMPORT, Scope.RUNTIME, Scope.NUMPY_INTEROP}
+        return self in {BreakScope.IMPORT, BreakScope.RUNTIME, BreakScope.NUMPY_INTEROP}
 
 
 class AbiKind(Enum):
@@ -163,7 +163,7 @@ class PackageRange:
     declares: Mapping[str, SpecifierSet] = field(default_factory=dict)
     needs: Mapping[str, SpecifierSet] = field(default_factory=dict)
     feature: str = ""
-    scope: Scope = Scope.RUNTIME
+    scope: BreakScope = BreakScope.RUNTIME
     abi: AbiKind | None = None
     torch: SpecifierSet | None = None
     loads: SpecifierSet | None = None

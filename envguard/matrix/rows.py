@@ -130,7 +130,7 @@ class Generation:
         return self.first <= capability <= self.last or capability in self.aliases
 
 
-class Segment(Enum):
+class MarketSegment(Enum):
     """What a GPU is sold as; forward compatibility is for data-center parts."""
 
     CONSUMER = "consumer"
@@ -153,7 +153,7 @@ class GpuModel:
 
     name: str
     capability: ComputeCapability
-    segment: Segment
+    segment: MarketSegment
     provenance: Provenance
     chip: str = ""
     other_capabilities: WordsOf[ComputeCapability] = field(default=(), metadata={"key": "also"})

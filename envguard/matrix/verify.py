@@ -22,7 +22,7 @@ from envguard.facts.versions import (
     DriverVersion,
 )
 from envguard.matrix.causes import compile_pattern
-from envguard.matrix.rows import Segment
+from envguard.matrix.rows import MarketSegment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -592,7 +592,7 @@ def _check_gpus(matrix: Matrix) -> Iterator[str]:
     for row, model in zip(rows, matrix.gpus.models, strict=True):
         for capability in (model.capability, *model.other_capabilities):
             # Jetson drivers come with their own releases, outside the branches.
-            is_jetson = model.segment is Segment.JETSON
+            is_jetson = model.segment is MarketSegment.JETSON
             if not is_jetson and matrix.drivers.generation_of(capability) is None:
                 yield row.error("capability", f"{capability} is of no generation").message
         expected = matrix.gpus.chips.get(model.chip, model.capability)

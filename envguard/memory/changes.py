@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.facts.sentences import say
-from envguard.memory.job import Job, Optimizer, Option, Place, Recompute, SaveMode, Strategy
+from envguard.memory.job import Job, JobOption, Optimizer, Placement, Recompute, SaveMode, Strategy
+from envguard.memory.job_request import is_valid
 from envguard.memory.plan import GIB, MemoryLimits, MemoryPlan, limits_of
-from envguard.memory.request import is_valid
-from envguard.memory.verdict import Break, find_breaks, fits
+from envguard.memory.verdict import Overrun, find_overruns, fits
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedChange:
     """A change with the plan that it leads to."""
 
     change: Change
@@ -53,7 +53,9 @@ class Tried:
     is_enough: bool
 
 
-def try_changes(planner: Planner, limits: MemoryLimits, plan: MemoryPlan) -> tuple[Tried, ...]:
+def try_changes(
+    planner: Planner, limits: MemoryLimits, plan: MemoryPlan
+) -> tuple[TriedChange, ...]:
     """Plan every single change.
 
     Args:
@@ -67,7 +69,7 @@ def try_changes(planner: Planner, limits: MemoryLimits, plan: MemoryPlan) -> tup
     tried = []
     for change in _candidates(planner.table, limits, plan):
         changed = planner.plan(change.job, change.limits)
-        tried.append(Tried(change, changed, fits(changed, change.limits)))
+        tried.append(TriedChange(change, changed, fits(changed, change.limits)))
     enough = sorted((t for t in tried if t.is_enough), key=lambda t: t.change.cost)
     return tuple(enough or sorted(tried, key=lambda t: t.change.cost))
 
@@ -132,7 +134,7 @@ def _version_changes(job: Job) -> Iterator[Candidate]:
 
 def _compute_changes(job: Job) -> Iterator[Candidate]:
     if job.recompute is not Recompute.FULL:
-        unstated = job.unstated - {Option.RECOMPUTE}
+        unstated = job.unstated - {JobOption.RECOMPUTE}
         changed = replace(job, recompute=Recompute.FULL, unstated=unstated)
         yield 2, "activation checkpointing", "--recompute full", changed
     if not job.has_fused_loss:
@@ -164,21 +166,21 @@ def _sharding_changes(job: Job) -> Iterator[Candidate]:
 
 
 def _offload_changes(job: Job) -> Iterator[Candidate]:
-    if job.optimizer_on is Place.CPU and job.zero.pins_memory and job.strategy.is_deepspeed:
+    if job.optimizer_on is Placement.CPU and job.zero.pins_memory and job.strategy.is_deepspeed:
         zero = replace(job.zero, pins_memory=False)
         yield 4, "pin_memory false in the offload sections", "", replace(job, zero=zero)
-    if job.optimizer_on is not Place.GPU:
-        changed = replace(job, optimizer_on=Place.GPU, params_on=Place.GPU)
+    if job.optimizer_on is not Placement.GPU:
+        changed = replace(job, optimizer_on=Placement.GPU, params_on=Placement.GPU)
         yield 6, "no offload", "--offload none", changed
-    if job.optimizer_on is Place.GPU:
-        changed = replace(job, optimizer_on=Place.CPU)
+    if job.optimizer_on is Placement.GPU:
+        changed = replace(job, optimizer_on=Placement.CPU)
         yield 6, "offload optimizer states", "--offload optimizer", changed
-    if job.params_on is Place.GPU:
-        changed = replace(job, optimizer_on=Place.CPU, params_on=Place.CPU)
+    if job.params_on is Placement.GPU:
+        changed = replace(job, optimizer_on=Placement.CPU, params_on=Placement.CPU)
         yield 6, "offload weights and optimizer states", "--offload param,optimizer", changed
-    if job.optimizer_on is Place.CPU and job.strategy.is_deepspeed:
-        params_on = Place.NVME if job.params_on is Place.CPU else job.params_on
-        changed = replace(job, optimizer_on=Place.NVME, params_on=params_on)
+    if job.optimizer_on is Placement.CPU and job.strategy.is_deepspeed:
+        params_on = Placement.NVME if job.params_on is Placement.CPU else job.params_on
+        changed = replace(job, optimizer_on=Placement.NVME, params_on=params_on)
         yield 7, "offload to NVMe", "--offload-device nvme", changed
 
 
@@ -233,7 +235,7 @@ class SweepRow:
 
     name: str
     plan: MemoryPlan
-    breaks: tuple[Break, ...]
+    breaks: tuple[Overrun, ...]
 
 
 def sweep(planner: Planner, job: Job, limits: MemoryLimits) -> tuple[SweepRow, ...]:
@@ -247,7 +249,7 @@ def sweep(planner: Planner, job: Job, limits: MemoryLimits) -> tuple[SweepRow, .
     rows = []
     for name, changed in _variants(job):
         plan = planner.plan(changed, limits)
-        rows.append(SweepRow(name, plan, find_breaks(plan, limits)))
+        rows.append(SweepRow(name, plan, find_overruns(plan, limits)))
     return tuple(rows)
 
 
@@ -264,7 +266,7 @@ def _variants(job: Job) -> Iterator[tuple[str, Job]]:
 
 
 _PLACES = (
-    ("", Place.GPU, Place.GPU),
-    (" + optimizer offload", Place.CPU, Place.GPU),
-    (" + full offload", Place.CPU, Place.CPU),
+    ("", Placement.GPU, Placement.GPU),
+    (" + optimizer offload", Placement.CPU, Placement.GPU),
+    (" + full offload", Placement.CPU, Placement.CPU),
 )

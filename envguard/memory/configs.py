@@ -8,7 +8,7 @@ from envguard.errors import DocumentError, InputError
 from envguard.facts.sentences import say
 from envguard.files import is_file, read_utf8
 from envguard.memory.flat_yaml import parse_flat_yaml
-from envguard.memory.job import Place, Precision, Recompute, Strategy
+from envguard.memory.job import Placement, Precision, Recompute, Strategy
 from envguard.memory.model_config import JsonObject, read_json
 from envguard.memory.settings import (
     Settings,
@@ -35,10 +35,10 @@ _STAGES: Mapping[str | int, Strategy] = {
     2: Strategy.ZERO2,
     3: Strategy.ZERO3,
 }
-_DEVICES: Mapping[str | int, Place] = {
-    "none": Place.GPU,
-    "cpu": Place.CPU,
-    "nvme": Place.NVME,
+_DEVICES: Mapping[str | int, Placement] = {
+    "none": Placement.GPU,
+    "cpu": Placement.CPU,
+    "nvme": Placement.NVME,
 }
 _MOST = 10**15
 _MOST_SAMPLES = 10**6
@@ -120,7 +120,7 @@ def _read_offload(found: Settings, zero: Object, place: str) -> None:
         device = (section or {}).get("device", "none")
         on = stated_choice(device, f"{place}.{name}.device", _DEVICES)
         found.state(setting, on, f"{place}.{name}.device" if section else place)
-        if section is not None and on is not Place.GPU:
+        if section is not None and on is not Placement.GPU:
             _state_pinned(found, section, f"{place}.{name}")
 
 
@@ -237,7 +237,7 @@ def _read_fsdp_offload(
     for name in ("offload_params", "cpu_offload"):
         if name in fields and fields[name][1] is not None:
             key, value = fields[name]
-            place = Place.CPU if _flag(value, f"{where}.{key}") else Place.GPU
+            place = Placement.CPU if _flag(value, f"{where}.{key}") else Placement.GPU
             found.state("params_on", place, f"{where}.{key}")
             found.state("optimizer_on", place, f"{where}.{key}")
 
@@ -267,10 +267,10 @@ _ACCELERATE_STAGES: Mapping[str | int, Strategy] = {
     2: Strategy.ZERO2,
     3: Strategy.ZERO3,
 }
-_ACCELERATE_DEVICES: Mapping[str | int, Place] = {
-    "cpu": Place.CPU,
-    "nvme": Place.NVME,
-    "none": Place.GPU,
+_ACCELERATE_DEVICES: Mapping[str | int, Placement] = {
+    "cpu": Placement.CPU,
+    "nvme": Placement.NVME,
+    "none": Placement.GPU,
 }
 _PRECISIONS = {"bf16": Precision.BF16, "fp16": Precision.FP16, "no": Precision.FP32}
 _MOST_PROCESSES = 10**6
@@ -354,7 +354,7 @@ def _read_deepspeed_of_accelerate(found: Settings, section: Object, where: str) 
     ):
         device = section.get(name)
         if device is None or str(device).lower() == "none":
-            found.state(setting, Place.GPU, place)
+            found.state(setting, Placement.GPU, place)
         else:
             on = stated_choice(device, f"{place}.{name}", _ACCELERATE_DEVICES)
             found.state(setting, on, f"{place}.{name}")
@@ -448,8 +448,8 @@ def _read_fsdp(found: Settings, document: Object, where: str) -> None:
     place = f"{where}: fsdp"
     for word in words:
         if word == "offload":
-            found.state("params_on", Place.CPU, place)
-            found.state("optimizer_on", Place.CPU, place)
+            found.state("params_on", Placement.CPU, place)
+            found.state("optimizer_on", Placement.CPU, place)
         elif word != "auto_wrap":
             found.state("strategy", sharding_of(word, place), place)
     read_fsdp(found, section, f"{where}: fsdp_config")

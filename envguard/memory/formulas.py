@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from envguard.matrix.memory import Amount
 from envguard.memory.job import (
     Attention,
+    JobOption,
     Optimizer,
-    Option,
     Precision,
     Quantized,
     Recompute,
@@ -33,7 +33,7 @@ def activation_lines(job: Job, book: Book) -> tuple[Line, ...]:
     """What one GPU holds at the peak of the backward pass, states apart."""
     lines = [*_layer_lines(job, book), _logits(job, book)]
     if job.shape.vision is not None:
-        lines.append(book.line(Part.ACTIVATIONS, "vision_tower"))
+        lines.append(book.line(MemoryPart.ACTIVATIONS, "vision_tower"))
     if job.shape.is_guess:
         lines = [_widened(line) for line in lines]
     return tuple(lines)
@@ -48,9 +48,9 @@ def _layer_lines(job: Job, book: Book) -> tuple[Line, ...]:
     if job.recompute is Recompute.FULL:
         return _checkpointed(job, book, kept)
     if job.recompute is Recompute.SELECTIVE:
-        selective = _times_layers(book.line(Part.ACTIVATIONS, "korthikanti_selective"), job)
+        selective = _times_layers(book.line(MemoryPart.ACTIVATIONS, "korthikanti_selective"), job)
         return (min(selective, kept, key=lambda line: line.amount.likely),)
-    if Option.RECOMPUTE not in job.unstated:
+    if JobOption.RECOMPUTE not in job.unstated:
         return (kept,)
     # not stated: the lower end of the range is what checkpointing would leave
     least = sum(line.amount.likely for line in _checkpointed(job, book, kept))
@@ -60,11 +60,11 @@ def _layer_lines(job: Job, book: Book) -> tuple[Line, ...]:
 
 def _checkpointed(job: Job, book: Book, kept: Line) -> tuple[Line, ...]:
     """The input of every layer, and one layer's activations while it is computed again."""
-    inputs = _times_layers(book.line(Part.ACTIVATIONS, "full_recompute"), job)
+    inputs = _times_layers(book.line(MemoryPart.ACTIVATIONS, "full_recompute"), job)
     if job.precision is Precision.FP32:
         inputs = inputs.times(2)
     layer = kept.times(1 / job.shape.layers)
-    if Option.RECOMPUTE not in job.unstated:
+    if JobOption.RECOMPUTE not in job.unstated:
         return inputs, layer
     # not stated: the upper end of the range is what all layers would keep
     most = max(layer.amount.high, kept.amount.high - inputs.amount.high)
@@ -84,13 +84,13 @@ def _per_layer(job: Job, book: Book) -> Line:
     is_eager = job.attention is Attention.EAGER
     if not job.shape.is_gated:
         name = "gpt_layer.eager" if is_eager else "gpt_layer.sdpa"
-        line = book.line(Part.ACTIVATIONS, name)
+        line = book.line(MemoryPart.ACTIVATIONS, name)
         return line.times(2) if job.precision is Precision.FP32 else line
     name = "hf_llama_fp32_sdpa" if job.precision is Precision.FP32 else "hf_llama_bf16_sdpa"
-    line = book.line(Part.ACTIVATIONS, name)
+    line = book.line(MemoryPart.ACTIVATIONS, name)
     if not is_eager:
         return line
-    extra = book.line(Part.ACTIVATIONS, "hf_llama_bf16_eager_extra")
+    extra = book.line(MemoryPart.ACTIVATIONS, "hf_llama_bf16_eager_extra")
     return replace(
         line, formula=f"{line.formula} + {extra.formula}", amount=line.amount + extra.amount
     )
@@ -102,10 +102,10 @@ def _times_layers(line: Line, job: Job) -> Line:
 
 def _logits(job: Job, book: Book) -> Line:
     if job.has_fused_loss:
-        return book.line(Part.LOGITS, "logits_fused_loss")
+        return book.line(MemoryPart.LOGITS, "logits_fused_loss")
     if job.precision is Precision.FP32:
-        return book.line(Part.LOGITS, "logits_fp32_model_hf_loss")
-    return book.line(Part.LOGITS, "logits_16bit_model_hf_loss")
+        return book.line(MemoryPart.LOGITS, "logits_fp32_model_hf_loss")
+    return book.line(MemoryPart.LOGITS, "logits_16bit_model_hf_loss")
 
 
 _STATES = {
@@ -270,7 +270,7 @@ def _derived(job: Job, table: MemoryTable, symbols: Mapping[str, float]) -> dict
 NOTHING = Amount.of(0.0)
 
 
-class Part(Enum):
+class MemoryPart(Enum):
     """What a line is about; the order is the order of the stack."""
 
     WEIGHTS = "weights"
@@ -292,7 +292,7 @@ class Part(Enum):
     FILE_CACHE = "file cache"
 
 
-_NOT_OF_THE_MODEL = frozenset({Part.CONTEXT, Part.NCCL, Part.BASELINE})
+_NOT_OF_THE_MODEL = frozenset({MemoryPart.CONTEXT, MemoryPart.NCCL, MemoryPart.BASELINE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +308,7 @@ class Line:
         is_reclaimable: The kernel takes it back before anything is killed: not counted.
     """
 
-    part: Part
+    part: MemoryPart
     formula: str
     amount: Amount
     what: str
@@ -367,7 +367,7 @@ class Book:
         self.pins_memory = pins_memory
         self.spread = spread
 
-    def line(self, part: Part, formula_id: str, *, per: float = 1.0) -> Line:
+    def line(self, part: MemoryPart, formula_id: str, *, per: float = 1.0) -> Line:
         """The line of one formula.
 
         Args:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.matrix.memory import Amount
-from envguard.memory.formulas import Line, Part, Stack, activation_lines, largest
-from envguard.memory.job import Place, SaveMode, Strategy
+from envguard.memory.formulas import Line, MemoryPart, Stack, activation_lines, largest
+from envguard.memory.job import Placement, SaveMode, Strategy
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def plan_gpu(job: Job, book: Book, *, flattens_on_host: bool) -> GpuPhases:
     """
     states = _state_lines(job, book)
     held = _alive(states, book, "all")
-    weights = tuple(line for line in held if line.part is Part.WEIGHTS)
+    weights = tuple(line for line in held if line.part is MemoryPart.WEIGHTS)
     return GpuPhases(
         load=_with_overheads(job, book, (*weights, *_load_lines(job, book))),
         init=_with_overheads(job, book, (*weights, *_init_lines(job, book, flattens_on_host))),
@@ -63,12 +63,14 @@ def _moments(job: Job, book: Book, states: tuple[Line, ...]) -> tuple[tuple[Line
     """
     activations = activation_lines(job, book)
     last = tuple(
-        line.times(1 / job.shape.layers) for line in activations if line.part is Part.ACTIVATIONS
+        line.times(1 / job.shape.layers)
+        for line in activations
+        if line.part is MemoryPart.ACTIVATIONS
     )
     earlier = tuple(
         _accumulated(line, job)
         for line in _alive(states, book, "backward")
-        if line.part is Part.GRADIENTS and "module" not in line.formula
+        if line.part is MemoryPart.GRADIENTS and "module" not in line.formula
     )
     loss = tuple(line for line in _alive(states, book, "loss") if line not in earlier)
     return (
@@ -93,7 +95,7 @@ def _alive(lines: tuple[Line, ...], book: Book, moment: str) -> tuple[Line, ...]
 def _state_lines(job: Job, book: Book) -> tuple[Line, ...]:
     lines = _STATES[job.strategy](job, book)
     if job.optimizer.is_paged:  # the driver moves a paged optimizer's states out when it must
-        lines = tuple(_paged(line) if line.part is Part.OPTIMIZER else line for line in lines)
+        lines = tuple(_paged(line) if line.part is MemoryPart.OPTIMIZER else line for line in lines)
     return lines
 
 
@@ -104,72 +106,72 @@ def _paged(line: Line) -> Line:
 def _zero12_lines(job: Job, book: Book) -> tuple[Line, ...]:
     stage = job.strategy.value
     lines = [
-        book.line(Part.WEIGHTS, f"{stage}.weights"),
-        book.line(Part.BUCKETS, "zero_buckets"),
-        book.line(Part.BUCKETS, "zero12.largest_gradient"),
+        book.line(MemoryPart.WEIGHTS, f"{stage}.weights"),
+        book.line(MemoryPart.BUCKETS, "zero_buckets"),
+        book.line(MemoryPart.BUCKETS, "zero12.largest_gradient"),
     ]
-    if job.optimizer_on is Place.GPU:
+    if job.optimizer_on is Placement.GPU:
         lines += [
-            book.line(Part.GRADIENTS, f"{stage}.gradients"),
-            book.line(Part.GRADIENTS, "zero12.step_gradients"),
-            book.line(Part.MASTER, "zero12.master"),
-            book.line(Part.OPTIMIZER, "zero12.optimizer"),
+            book.line(MemoryPart.GRADIENTS, f"{stage}.gradients"),
+            book.line(MemoryPart.GRADIENTS, "zero12.step_gradients"),
+            book.line(MemoryPart.MASTER, "zero12.master"),
+            book.line(MemoryPart.OPTIMIZER, "zero12.optimizer"),
         ]
         return tuple(lines)
     if job.strategy is Strategy.ZERO1:
-        lines.append(book.line(Part.GRADIENTS, "zero1.gradients"))
-    lines.append(book.line(Part.BUCKETS, "zero12_offload.gradient_buffer"))
+        lines.append(book.line(MemoryPart.GRADIENTS, "zero1.gradients"))
+    lines.append(book.line(MemoryPart.BUCKETS, "zero12_offload.gradient_buffer"))
     if job.versions.deepspeed < _PINNED_STAGING:
-        lines.append(book.line(Part.TRANSIENT, "zero12_offload.staging_until_0_16"))
+        lines.append(book.line(MemoryPart.TRANSIENT, "zero12_offload.staging_until_0_16"))
     return tuple(lines)
 
 
 def _zero3_lines(job: Job, book: Book) -> tuple[Line, ...]:
     lines = [
-        book.line(Part.GATHERED, "zero3.live"),
-        book.line(Part.GRADIENTS, "zero3.module_gradients"),
-        book.line(Part.BUCKETS, "zero_buckets"),
+        book.line(MemoryPart.GATHERED, "zero3.live"),
+        book.line(MemoryPart.GRADIENTS, "zero3.module_gradients"),
+        book.line(MemoryPart.BUCKETS, "zero_buckets"),
     ]
-    if job.params_on is Place.GPU:
-        lines.append(book.line(Part.WEIGHTS, "zero3.weights"))
-    if job.optimizer_on is Place.GPU:
+    if job.params_on is Placement.GPU:
+        lines.append(book.line(MemoryPart.WEIGHTS, "zero3.weights"))
+    if job.optimizer_on is Placement.GPU:
         lines += [
-            book.line(Part.GRADIENTS, "zero3.gradients"),
-            book.line(Part.GRADIENTS, "zero3.step_gradients"),
-            book.line(Part.MASTER, "zero3.master"),
-            book.line(Part.OPTIMIZER, "zero3.optimizer"),
+            book.line(MemoryPart.GRADIENTS, "zero3.gradients"),
+            book.line(MemoryPart.GRADIENTS, "zero3.step_gradients"),
+            book.line(MemoryPart.MASTER, "zero3.master"),
+            book.line(MemoryPart.OPTIMIZER, "zero3.optimizer"),
         ]
     return tuple(lines)
 
 
 def _fsdp_lines(job: Job, book: Book) -> tuple[Line, ...]:
     lines = [
-        book.line(Part.GATHERED, "fsdp.units"),
-        book.line(Part.TRANSIENT, "fsdp.unit_gradients"),
+        book.line(MemoryPart.GATHERED, "fsdp.units"),
+        book.line(MemoryPart.TRANSIENT, "fsdp.unit_gradients"),
     ]
     if job.strategy is Strategy.FSDP_GRAD_OP:
-        lines.append(book.line(Part.GATHERED, "fsdp.unsharded"))
-    if job.params_on is Place.GPU:
+        lines.append(book.line(MemoryPart.GATHERED, "fsdp.unsharded"))
+    if job.params_on is Placement.GPU:
         lines += [
-            book.line(Part.WEIGHTS, "fsdp.weights"),
-            book.line(Part.GRADIENTS, "fsdp.gradients"),
-            book.line(Part.OPTIMIZER, "fsdp.optimizer"),
-            book.line(Part.TRANSIENT, "fsdp.step_temporaries"),
+            book.line(MemoryPart.WEIGHTS, "fsdp.weights"),
+            book.line(MemoryPart.GRADIENTS, "fsdp.gradients"),
+            book.line(MemoryPart.OPTIMIZER, "fsdp.optimizer"),
+            book.line(MemoryPart.TRANSIENT, "fsdp.step_temporaries"),
         ]
     return tuple(lines)
 
 
 def _ddp_lines(job: Job, book: Book) -> tuple[Line, ...]:
     lines = [
-        book.line(Part.WEIGHTS, "ddp.weights"),
-        book.line(Part.GRADIENTS, "ddp.gradients"),
-        book.line(Part.OPTIMIZER, "ddp.optimizer"),
-        book.line(Part.TRANSIENT, "ddp.step_temporaries"),
+        book.line(MemoryPart.WEIGHTS, "ddp.weights"),
+        book.line(MemoryPart.GRADIENTS, "ddp.gradients"),
+        book.line(MemoryPart.OPTIMIZER, "ddp.optimizer"),
+        book.line(MemoryPart.TRANSIENT, "ddp.step_temporaries"),
     ]
     if job.keeps_masters:
-        lines.append(book.line(Part.GATHERED, "ddp.autocast_cache"))
+        lines.append(book.line(MemoryPart.GATHERED, "ddp.autocast_cache"))
     if job.gpus > 1:  # the reducer's second copy of all gradients
-        lines.append(book.line(Part.BUCKETS, "ddp_bucket_copy"))
+        lines.append(book.line(MemoryPart.BUCKETS, "ddp_bucket_copy"))
     return tuple(lines)
 
 
@@ -186,7 +188,7 @@ _STATES: Mapping[Strategy, Callable[[Job, Book], tuple[Line, ...]]] = {
 
 def _load_lines(job: Job, book: Book) -> tuple[Line, ...]:
     if job.strategy is Strategy.ZERO3 and job.zero.zero_init:
-        return (book.line(Part.TRANSIENT, "zero3_load.module"),)
+        return (book.line(MemoryPart.TRANSIENT, "zero3_load.module"),)
     return ()
 
 
@@ -194,35 +196,37 @@ def _init_lines(job: Job, book: Book, flattens_on_host: bool) -> tuple[Line, ...
     """Copies that only exist while the engine is set up."""
     if not job.strategy.is_deepspeed:
         return ()
-    keeps_states = job.optimizer_on is Place.GPU
+    keeps_states = job.optimizer_on is Placement.GPU
     if job.strategy is Strategy.ZERO3:
-        lines = [book.line(Part.TRANSIENT, "zero3_init.master")] if keeps_states else []
+        lines = [book.line(MemoryPart.TRANSIENT, "zero3_init.master")] if keeps_states else []
         if not job.zero.zero_init:
-            lines.append(book.line(Part.TRANSIENT, "zero3_no_zero_init.gpu"))
+            lines.append(book.line(MemoryPart.TRANSIENT, "zero3_no_zero_init.gpu"))
         return tuple(lines)
     if flattens_on_host:
         names = ["zero12_init.states"] if keeps_states else []
     else:
         names = ["zero12_init.copies" if keeps_states else "zero12_init.flat_copy"]
-    return tuple(book.line(Part.TRANSIENT, name) for name in names)
+    return tuple(book.line(MemoryPart.TRANSIENT, name) for name in names)
 
 
 def _save_lines(job: Job, book: Book) -> tuple[Line, ...]:
     if job.strategy is Strategy.ZERO3 and job.save in {SaveMode.TRAINER, SaveMode.HALF}:
         if job.zero.gathers_on_save:
-            return (book.line(Part.TRANSIENT, "hf_trainer_deepspeed_zero3_gather.gpu_transient"),)
+            return (
+                book.line(MemoryPart.TRANSIENT, "hf_trainer_deepspeed_zero3_gather.gpu_transient"),
+            )
         return ()
     gathers = job.save not in {SaveMode.SHARDED, SaveMode.DCP_ASYNC} and not job.fsdp_sharded
     if job.strategy.is_fsdp and gathers:
-        return (book.line(Part.TRANSIENT, "fsdp.units"),)
+        return (book.line(MemoryPart.TRANSIENT, "fsdp.units"),)
     return ()
 
 
 def _with_overheads(job: Job, book: Book, lines: tuple[Line, ...]) -> Stack:
     """The lines with what the driver, NCCL and the allocator take beside tensors."""
-    overheads = [book.line(Part.CONTEXT, "cuda_context")]
+    overheads = [book.line(MemoryPart.CONTEXT, "cuda_context")]
     if job.gpus > 1:
-        overheads.append(book.line(Part.NCCL, "nccl_per_communicator_observed"))
+        overheads.append(book.line(MemoryPart.NCCL, "nccl_per_communicator_observed"))
     stack = Stack(tuple(line for line in lines if line.amount.high > 0))
     return stack.plus(*overheads, _fragmentation(book, stack))
 
@@ -233,4 +237,4 @@ def _fragmentation(book: Book, stack: Stack) -> Line:
     likely = formula.evaluate({"allocated": total.likely})
     high = formula.evaluate({"allocated": total.high})
     amount = Amount(0.0, likely.likely, high.high)
-    return Line(Part.FRAGMENTATION, formula.id, amount, formula.what, is_firm=False)
+    return Line(MemoryPart.FRAGMENTATION, formula.id, amount, formula.what, is_firm=False)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.matrix.memory import Amount
-from envguard.memory.formulas import Book, Line, Part, Stack, largest
-from envguard.memory.job import Place, SaveMode, Strategy
+from envguard.memory.formulas import Book, Line, MemoryPart, Stack, largest
+from envguard.memory.job import Placement, SaveMode, Strategy
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def plan_host(job: Job, book: Book, *, flattens_on_host: bool) -> HostPhases:
         flattens_on_host: ZeRO-1 and -2 make their flat copy of the weights on the host.
     """
     ranks = float(job.ranks_per_node)
-    processes = book.line(Part.BASELINE, "host_baseline.per_rank", per=ranks)
+    processes = book.line(MemoryPart.BASELINE, "host_baseline.per_rank", per=ranks)
     offloaded = _offload_lines(job, book, ranks)
     kept = _kept_after_load(job, book, ranks)
     setup = _init_lines(job, book, ranks, flattens_on_host=flattens_on_host)
@@ -55,17 +55,17 @@ def _stack(*lines: Line) -> Stack:
 
 def _load_lines(job: Job, book: Book, ranks: float) -> tuple[Line, ...]:
     """Reading the checkpoint: mapped by transformers 5, copied by every rank before it."""
-    cache = book.line(Part.FILE_CACHE, "from_pretrained_v5_checkpoint_dtype.filecache")
+    cache = book.line(MemoryPart.FILE_CACHE, "from_pretrained_v5_checkpoint_dtype.filecache")
     cache = replace(cache, is_reclaimable=True)
     if _loads_sharded(job):
-        lines = (book.line(Part.LOADING, "hf_zero3_init.anon", per=ranks),)
+        lines = (book.line(MemoryPart.LOADING, "hf_zero3_init.anon", per=ranks),)
     elif job.versions.transformers.major >= 5:
         name = "from_pretrained_v5_checkpoint_dtype.anon"
-        lines = (book.line(Part.LOADING, name, per=ranks),)
+        lines = (book.line(MemoryPart.LOADING, name, per=ranks),)
     else:
         readers = _readers(job, ranks)
-        peak = book.line(Part.LOADING, "from_pretrained_v4_default.peak", per=readers)
-        half = book.line(Part.LOADING, "from_pretrained_16bit_v4", per=readers)
+        peak = book.line(MemoryPart.LOADING, "from_pretrained_v4_default.peak", per=readers)
+        half = book.line(MemoryPart.LOADING, "from_pretrained_16bit_v4", per=readers)
         lines = (_as_low_as(peak, half),)
     return (*lines, cache)
 
@@ -90,15 +90,17 @@ def _kept_after_load(job: Job, book: Book, ranks: float) -> tuple[Line, ...]:
     if _loads_sharded(job) or job.versions.transformers.major >= 5:
         return ()
     readers = _readers(job, ranks)
-    kept = book.line(Part.LOADING, "from_pretrained_v4_default.anon", per=readers)
-    return (_as_low_as(kept, book.line(Part.LOADING, "from_pretrained_16bit_v4", per=readers)),)
+    kept = book.line(MemoryPart.LOADING, "from_pretrained_v4_default.anon", per=readers)
+    return (
+        _as_low_as(kept, book.line(MemoryPart.LOADING, "from_pretrained_16bit_v4", per=readers)),
+    )
 
 
 def _init_lines(job: Job, book: Book, ranks: float, *, flattens_on_host: bool) -> tuple[Line, ...]:
     if job.strategy in {Strategy.ZERO1, Strategy.ZERO2} and flattens_on_host:
-        return (book.line(Part.TRANSIENT, "zero12_init.flatten_on_host", per=ranks),)
-    if job.strategy is Strategy.ZERO3 and job.optimizer_on is Place.CPU:
-        return (book.line(Part.TRANSIENT, "zero3_offload.conversion", per=ranks),)
+        return (book.line(MemoryPart.TRANSIENT, "zero12_init.flatten_on_host", per=ranks),)
+    if job.strategy is Strategy.ZERO3 and job.optimizer_on is Placement.CPU:
+        return (book.line(MemoryPart.TRANSIENT, "zero3_offload.conversion", per=ranks),)
     # transformers 5 trains with FSDP2, whose weights accelerate turns into fp32 on the host
     is_upcast = job.keeps_masters and job.quantized is None
     if job.strategy.is_fsdp and is_upcast and job.versions.transformers.major >= 5:
@@ -109,8 +111,8 @@ def _init_lines(job: Job, book: Book, ranks: float, *, flattens_on_host: bool) -
 def _upcast(job: Job, book: Book, ranks: float) -> Line:
     """One fp32 copy a node, or one a rank; where it is not stated, the range holds both."""
     if job.fsdp_efficient_load is False:
-        return book.line(Part.LOADING, "fsdp2_upcast_on_host", per=ranks)
-    line = book.line(Part.LOADING, "fsdp2_upcast_on_rank0")
+        return book.line(MemoryPart.LOADING, "fsdp2_upcast_on_host", per=ranks)
+    line = book.line(MemoryPart.LOADING, "fsdp2_upcast_on_rank0")
     if job.fsdp_efficient_load is None:
         return line
     return replace(line, amount=Amount.of(line.amount.likely))
@@ -125,21 +127,21 @@ def _offload_lines(job: Job, book: Book, ranks: float) -> tuple[Line, ...]:
         case Strategy.ZERO3:
             names = _zero3_offload(job)
         case Strategy.FSDP_FULL | Strategy.FSDP_GRAD_OP | Strategy.FSDP_HYBRID:
-            names = ["fsdp_offload.states"] if job.params_on is Place.CPU else []
+            names = ["fsdp_offload.states"] if job.params_on is Placement.CPU else []
         case Strategy.DDP:
             pass
-    if job.optimizer.is_paged and job.optimizer_on is Place.GPU:
+    if job.optimizer.is_paged and job.optimizer_on is Placement.GPU:
         names.append("optimizer.paged_on_host")
-    return tuple(book.line(Part.OFFLOADED, name, per=ranks) for name in names)
+    return tuple(book.line(MemoryPart.OFFLOADED, name, per=ranks) for name in names)
 
 
 def _zero12_offload(job: Job) -> list[str]:
     match job.optimizer_on:
-        case Place.GPU:
+        case Placement.GPU:
             return []
-        case Place.NVME:
+        case Placement.NVME:
             return ["nvme.optimizer_buffers"]
-        case Place.CPU:
+        case Placement.CPU:
             parts = ("master", "gradients", "staging", "optimizer", "largest")
             return [f"zero12_offload.{part}" for part in parts]
 
@@ -147,22 +149,22 @@ def _zero12_offload(job: Job) -> list[str]:
 def _zero3_offload(job: Job) -> list[str]:
     names: list[str] = []
     match job.params_on:
-        case Place.CPU:
+        case Placement.CPU:
             is_pinned = job.zero.zero_init and job.zero.pins_memory
             names += ["zero3_offload.weights"]
             names += ["zero3_offload.init_partitions"] if is_pinned else []
             names += ["zero3_offload.frozen" if is_pinned else "zero3_offload.frozen_pageable"]
-        case Place.NVME:
+        case Placement.NVME:
             names.append("nvme.param_buffers")
-        case Place.GPU:
+        case Placement.GPU:
             pass
     match job.optimizer_on:
-        case Place.CPU:
+        case Placement.CPU:
             parts = ("master", "step_gradients", "gradients", "optimizer")
             names += [f"zero3_offload.{part}" for part in parts]
-        case Place.NVME:
+        case Placement.NVME:
             names += ["nvme.optimizer_buffers", "zero3_offload.gradients"]
-        case Place.GPU:
+        case Placement.GPU:
             pass
     return names
 
@@ -192,7 +194,7 @@ def save_lines(job: Job, book: Book) -> tuple[Line, ...]:
 
 
 def _line(book: Book, formula: str) -> Line:
-    return book.line(Part.CHECKPOINT, formula)
+    return book.line(MemoryPart.CHECKPOINT, formula)
 
 
 def _deepspeed(job: Job, book: Book) -> tuple[Line, ...]:
@@ -280,12 +282,12 @@ def resume_lines(job: Job, book: Book) -> tuple[Line, ...]:
     """What reading the checkpoint back adds on one node."""
     ranks = float(job.ranks_per_node)
     if job.strategy.is_deepspeed:
-        shard = book.line(Part.CHECKPOINT, "resume.optimizer_shard", per=ranks)
+        shard = book.line(MemoryPart.CHECKPOINT, "resume.optimizer_shard", per=ranks)
         if job.strategy is Strategy.ZERO3:
             return (shard,)
-        weights = book.line(Part.CHECKPOINT, "resume.model_states", per=ranks)
+        weights = book.line(MemoryPart.CHECKPOINT, "resume.model_states", per=ranks)
         return _larger((weights,), (shard,))
     if job.strategy.is_fsdp:
         is_full = job.save in {SaveMode.FULL, SaveMode.TRAINER} and not job.fsdp_sharded
         return (_line(book, "resume.fsdp_full" if is_full else "resume.fsdp_sharded"),)
-    return (book.line(Part.CHECKPOINT, "resume.ddp", per=ranks),)
+    return (book.line(MemoryPart.CHECKPOINT, "resume.ddp", per=ranks),)

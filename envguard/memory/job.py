@@ -33,7 +33,7 @@ class Strategy(Enum):
         return self in {Strategy.FSDP_FULL, Strategy.FSDP_GRAD_OP, Strategy.FSDP_HYBRID}
 
 
-class Place(Enum):
+class Placement(Enum):
     """Where a part of the states lives."""
 
     GPU = "gpu"
@@ -106,7 +106,7 @@ class Quantized(Enum):
     INT8 = "int8"
 
 
-class Option(Enum):
+class JobOption(Enum):
     """Options that decide whether a job fits and that training recipes set differently."""
 
     RECOMPUTE = "--recompute"
@@ -206,8 +206,8 @@ class Job:
     nodes: int = 1
     precision: Precision = Precision.BF16
     optimizer: Optimizer = Optimizer.ADAMW
-    optimizer_on: Place = Place.GPU
-    params_on: Place = Place.GPU
+    optimizer_on: Placement = Placement.GPU
+    params_on: Placement = Placement.GPU
     micro_batch: int = 1
     seq_len: int = 2048
     accumulates: bool | None = None
@@ -220,7 +220,7 @@ class Job:
     fsdp_sharded: bool = False
     fsdp_efficient_load: bool | None = None
     resumes: bool = False
-    unstated: frozenset[Option] = frozenset()
+    unstated: frozenset[JobOption] = frozenset()
     zero: ZeroSettings = field(default_factory=ZeroSettings)
 
     @property

@@ -17,7 +17,7 @@ from envguard.matrix.memory import MemoryTable
 from envguard.memory.formulas import Book, Line, Stack, job_symbols
 from envguard.memory.gpu import plan_gpu
 from envguard.memory.host import plan_host
-from envguard.memory.job import Job, Place, Strategy
+from envguard.memory.job import Job, Placement, Strategy
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _host_usable(total: float | None, kind: str, table: MemoryTable) -> float | 
 _FLATTENS_ON_GPU = Version("0.18.7")  # deepspeed PR 7828
 
 
-class Phase(Enum):
+class MemoryPhase(Enum):
     """Phases of a job, in the order in which it passes them."""
 
     LOAD = "load"
@@ -156,7 +156,7 @@ class PhasePlan:
         host: Lines of one node.
     """
 
-    phase: Phase
+    phase: MemoryPhase
     gpu: Stack
     host: Stack
 
@@ -180,9 +180,11 @@ class MemoryPlan:
     @property
     def run(self) -> tuple[PhasePlan, ...]:
         """The phases that this run passes: a resume only where it starts from a checkpoint."""
-        return tuple(p for p in self.phases if p.phase is not Phase.RESUME or self.job.resumes)
+        return tuple(
+            p for p in self.phases if p.phase is not MemoryPhase.RESUME or self.job.resumes
+        )
 
-    def phase(self, phase: Phase) -> PhasePlan:
+    def phase(self, phase: MemoryPhase) -> PhasePlan:
         """One phase."""
         return next(p for p in self.phases if p.phase is phase)
 
@@ -210,11 +212,11 @@ def plan_memory(job: Job, table: MemoryTable, limits: MemoryLimits | None = None
     gpu = plan_gpu(job, book, flattens_on_host=on_host)
     host = plan_host(job, book, flattens_on_host=on_host)
     phases = (
-        PhasePlan(Phase.LOAD, gpu.load, host.load),
-        PhasePlan(Phase.INIT, gpu.init, host.init),
-        PhasePlan(Phase.STEP, gpu.step, host.step),
-        PhasePlan(Phase.SAVE, gpu.save, host.save),
-        PhasePlan(Phase.RESUME, gpu.resume, host.resume),
+        PhasePlan(MemoryPhase.LOAD, gpu.load, host.load),
+        PhasePlan(MemoryPhase.INIT, gpu.init, host.init),
+        PhasePlan(MemoryPhase.STEP, gpu.step, host.step),
+        PhasePlan(MemoryPhase.SAVE, gpu.save, host.save),
+        PhasePlan(MemoryPhase.RESUME, gpu.resume, host.resume),
     )
     return MemoryPlan(job, phases)
 
@@ -226,17 +228,17 @@ def _flattens_on_host(job: Job, book: Book, room: float | None) -> bool:
     if job.versions.deepspeed < _FLATTENS_ON_GPU:
         return True
     flat = book.symbols["e"] * book.symbols["Pt"]
-    states = 4 * book.symbols["Pt"] / book.symbols["N"] if job.optimizer_on is Place.GPU else 0
+    states = 4 * book.symbols["Pt"] / book.symbols["N"] if job.optimizer_on is Placement.GPU else 0
     frozen = book.symbols["frozen_bytes"]
     return room is not None and 2 * flat + frozen + states > room
 
 
 # A run's phases as `envguard run` names them; import and shutdown have no line in a plan.
-_PHASES = {"train": Phase.STEP, **{phase.value: phase for phase in Phase}}
+_PHASES = {"train": MemoryPhase.STEP, **{phase.value: phase for phase in MemoryPhase}}
 # Outside these factors the record is of another job, not of this one with a margin.
 _LEAST_FACTOR, _MOST_FACTOR = 0.2, 5.0
 
-Measured = dict[tuple[Side, Phase | None], float]
+Measured = dict[tuple[Side, MemoryPhase | None], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +251,7 @@ class Calibration:
         words: What was scaled and by how much.
     """
 
-    factors: Mapping[tuple[Side, Phase], float] = field(default_factory=dict)
+    factors: Mapping[tuple[Side, MemoryPhase], float] = field(default_factory=dict)
     others: Mapping[Side, float] = field(default_factory=dict)
     words: tuple[str, ...] = ()
 
@@ -267,7 +269,7 @@ class Calibration:
         )
         return replace(plan, phases=phases)
 
-    def _scaled(self, stack: Stack, side: Side, phase: Phase) -> Stack:
+    def _scaled(self, stack: Stack, side: Side, phase: MemoryPhase) -> Stack:
         factor = self.factors.get((side, phase), self.others.get(side, 1.0))
         return Stack(tuple(_scaled_line(line, factor) for line in stack.lines))
 
@@ -309,7 +311,7 @@ def calibrate(plan: MemoryPlan, measured: Measured) -> Calibration:
     Raises:
         DocumentError: A measured peak is so far from the plan that it must be another job's.
     """
-    factors: dict[tuple[Side, Phase], float] = {}
+    factors: dict[tuple[Side, MemoryPhase], float] = {}
     words: list[str] = []
     for (side, known), size in measured.items():
         phase = known or plan.peak(side).phase
@@ -343,7 +345,7 @@ def calibrate(plan: MemoryPlan, measured: Measured) -> Calibration:
     return Calibration(factors, others, tuple(words))
 
 
-def _middle(factors: Mapping[tuple[Side, Phase], float], side: Side) -> float:
+def _middle(factors: Mapping[tuple[Side, MemoryPhase], float], side: Side) -> float:
     return median([factor for key, factor in factors.items() if key[0] is side] or [1.0])
 
 

@@ -15,7 +15,7 @@ from envguard.memory.job import (
     Attention,
     Lora,
     Optimizer,
-    Place,
+    Placement,
     Precision,
     Quantized,
     Recompute,
@@ -102,7 +102,7 @@ def parse_optimizer(option: str, text: str) -> Optimizer:
     return found
 
 
-def parse_offload(text: str, device: str) -> tuple[Place, Place]:
+def parse_offload(text: str, device: str) -> tuple[Placement, Placement]:
     """Read ``none``, ``optimizer`` or ``param,optimizer`` with the device they go to.
 
     Returns:
@@ -112,13 +112,13 @@ def parse_offload(text: str, device: str) -> tuple[Place, Place]:
         InputError: Something else.
     """
     words = {word.strip().lower() for word in text.split(",") if word.strip()}
-    place = parse_choice("--offload-device", device, Place)
-    if place is Place.GPU:
+    place = parse_choice("--offload-device", device, Placement)
+    if place is Placement.GPU:
         raise InputError("--offload-device: 'gpu' is none of cpu, nvme")
     if words in ({"none"}, set()):
-        return Place.GPU, Place.GPU
+        return Placement.GPU, Placement.GPU
     if words == {"optimizer"}:
-        return place, Place.GPU
+        return place, Placement.GPU
     if words in ({"param", "optimizer"}, {"params", "optimizer"}):
         return place, place
     raise InputError(f"--offload: {text!r} is none of none, optimizer, param,optimizer")
@@ -181,7 +181,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedValue:
     """A value and the option or field that states it, or whose default it is."""
 
     value: object
@@ -199,7 +199,7 @@ class Settings:
         notes: Remarks for the reader.
     """
 
-    values: dict[str, Stated] = field(default_factory=dict)
+    values: dict[str, StatedValue] = field(default_factory=dict)
     autos: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 
@@ -224,7 +224,7 @@ class Settings:
                 hint="state it once, or the same in both places",
             )
         if old is None:
-            self.values[name] = Stated(value, where, is_default)
+            self.values[name] = StatedValue(value, where, is_default)
 
     def overrule(self, name: str, value: object, where: str) -> None:
         """State a value over a default; what a file states outright still contradicts it."""

@@ -6,10 +6,10 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from envguard.memory.formulas import Part
-from envguard.memory.job import Job, Option, Place, Strategy
-from envguard.memory.plan import MemoryPlan, Phase, Side
-from envguard.memory.request import differing, option_words, usual_jobs
+from envguard.memory.formulas import MemoryPart
+from envguard.memory.job import Job, JobOption, Placement, Strategy
+from envguard.memory.job_request import differing, option_words, usual_jobs
+from envguard.memory.plan import MemoryPhase, MemoryPlan, Side
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Grade(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class Overrun:
     """A phase that does not fit.
 
     Args:
@@ -50,7 +50,7 @@ class Break:
     """
 
     side: Side
-    phase: Phase
+    phase: MemoryPhase
     cause: str
     need: float
     limit: float
@@ -76,10 +76,10 @@ def grade(stack: Stack, limit: float | None) -> Grade:
     return Grade.TIGHT if total.high > limit else Grade.FITS
 
 
-def find_breaks(plan: MemoryPlan, limits: MemoryLimits) -> tuple[Break, ...]:
+def find_overruns(plan: MemoryPlan, limits: MemoryLimits) -> tuple[Overrun, ...]:
     """What does not fit, in the order in which the run meets it; GPU before host in one phase."""
     return tuple(
-        Break(side, phase.phase, cause_of(plan, phase, side, limit), need, limit)
+        Overrun(side, phase.phase, cause_of(plan, phase, side, limit), need, limit)
         for phase in plan.run
         for side in Side
         if (limit := usable(limits, side)) is not None
@@ -90,7 +90,7 @@ def find_breaks(plan: MemoryPlan, limits: MemoryLimits) -> tuple[Break, ...]:
 
 def fits(plan: MemoryPlan, limits: MemoryLimits) -> bool:
     """Whether no phase of the run breaks a known limit."""
-    return not find_breaks(plan, limits)
+    return not find_overruns(plan, limits)
 
 
 def cause_of(plan: MemoryPlan, phase: PhasePlan, side: Side, limit: float) -> str:
@@ -98,22 +98,22 @@ def cause_of(plan: MemoryPlan, phase: PhasePlan, side: Side, limit: float) -> st
     if side is Side.GPU:
         return _gpu_cause(plan, phase, limit)
     match phase.phase:
-        case Phase.LOAD:
+        case MemoryPhase.LOAD:
             is_single = plan.job.ranks_per_node == 1
             return "host-oom-load" if is_single else "host-oom-per-rank-load"
-        case Phase.INIT | Phase.STEP:
-            offloads = any(line.part is Part.OFFLOADED for line in phase.host.lines)
+        case MemoryPhase.INIT | MemoryPhase.STEP:
+            offloads = any(line.part is MemoryPart.OFFLOADED for line in phase.host.lines)
             return "host-oom-optimizer-offload" if offloads else "host-oom-per-rank-load"
-        case Phase.SAVE:
+        case MemoryPhase.SAVE:
             return _save_cause(plan, limit)
-        case Phase.RESUME:
+        case MemoryPhase.RESUME:
             return "host-oom-resume"
 
 
 def _gpu_cause(plan: MemoryPlan, phase: PhasePlan, limit: float) -> str:
     """Whole weights on every GPU, where spreading them would be enough; else states and more."""
     if plan.job.strategy in {Strategy.ZERO1, Strategy.ZERO2} and plan.job.gpus > 1:
-        weights = sum(n.amount.likely for n in phase.gpu.lines if n.part is Part.WEIGHTS)
+        weights = sum(n.amount.likely for n in phase.gpu.lines if n.part is MemoryPart.WEIGHTS)
         excess = phase.gpu.total.likely - limit
         if excess < weights * (1 - 1 / plan.job.gpus):
             return "gpu-oom-zero2-full-params"
@@ -122,20 +122,20 @@ def _gpu_cause(plan: MemoryPlan, phase: PhasePlan, limit: float) -> str:
 
 def _save_cause(plan: MemoryPlan, limit: float) -> str:
     """The save itself, unless the states alone are too much already."""
-    if grade(plan.phase(Phase.STEP).host, limit) is Grade.BREAKS:
+    if grade(plan.phase(MemoryPhase.STEP).host, limit) is Grade.BREAKS:
         return "host-oom-optimizer-offload"
-    copies = [n for n in plan.phase(Phase.SAVE).host.lines if n.part is Part.CHECKPOINT]
+    copies = [n for n in plan.phase(MemoryPhase.SAVE).host.lines if n.part is MemoryPart.CHECKPOINT]
     is_gathered = all(line.formula in _GATHERS for line in copies)
     return "host-oom-rank0-gather" if copies and is_gathered else "host-oom-save"
 
 
 def offloads_to_host(plan: MemoryPlan) -> bool:
     """States live in host memory, which grows over a run beyond what is planned."""
-    return plan.job.optimizer_on is Place.CPU
+    return plan.job.optimizer_on is Placement.CPU
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class OptionChoice:
     """One usual way to run a job.
 
     Args:
@@ -162,10 +162,10 @@ class Dependence:
     """
 
     side: Side
-    phase: Phase
-    options: tuple[Option, ...]
-    fitting: Way
-    breaking: Way
+    phase: MemoryPhase
+    options: tuple[JobOption, ...]
+    fitting: OptionChoice
+    breaking: OptionChoice
     limit: float
     breaks_as_assumed: bool
 
@@ -179,7 +179,7 @@ class Judgement:
         depends: What breaks under some of them; of a side that breaks anyway, nothing.
     """
 
-    breaks: tuple[Break, ...]
+    breaks: tuple[Overrun, ...]
     depends: tuple[Dependence, ...]
 
     @property
@@ -187,7 +187,7 @@ class Judgement:
         """The sides that it says anything about."""
         return frozenset({b.side for b in self.breaks} | {d.side for d in self.depends})
 
-    def depends_on(self, side: Side, phase: Phase) -> bool:
+    def depends_on(self, side: Side, phase: MemoryPhase) -> bool:
         """Whether a phase fits or breaks by what is not stated."""
         return any(d.side is side and d.phase is phase for d in self.depends)
 
@@ -206,9 +206,9 @@ def judge(planner: Planner, plan: MemoryPlan, limits: MemoryLimits) -> Judgement
     if not planner.calibration.factors:
         usual = usual_jobs(plan.job, planner.table)[1:]
         others = [planner.plan(other, limits) for other in usual]
-    broken = {(b.side, b.phase): b for b in find_breaks(plan, limits)}
+    broken = {(b.side, b.phase): b for b in find_overruns(plan, limits)}
     ways_out = _with_headroom(limits, planner)
-    always: list[Break] = []
+    always: list[Overrun] = []
     depends: list[Dependence] = []
     for phase in (p.phase for p in plan.run):
         for side in Side:
@@ -233,7 +233,7 @@ def _with_headroom(limits: MemoryLimits, planner: Planner) -> MemoryLimits:
 
 
 def _first_other(
-    others: list[MemoryPlan], side: Side, phase: Phase, limits: MemoryLimits, *, breaks: bool
+    others: list[MemoryPlan], side: Side, phase: MemoryPhase, limits: MemoryLimits, *, breaks: bool
 ) -> MemoryPlan | None:
     """The nearest other plan that breaks in this phase, or that does not."""
     limit = usable(limits, side)
@@ -248,23 +248,25 @@ def _dependence(
     plan: MemoryPlan,
     other: MemoryPlan,
     side: Side,
-    phase: Phase,
+    phase: MemoryPhase,
     limits: MemoryLimits,
     *,
     breaks: bool,
 ) -> Dependence:
     """The assumed plan beside one that ends otherwise."""
     options = differing(plan.job, other.job)
-    ways = [_way(item, side, phase, options) for item in (plan, other)]
+    ways = [_option_choice(item, side, phase, options) for item in (plan, other)]
     fitting, breaking = reversed(ways) if breaks else ways
     limit = usable(limits, side) or 0.0
     return Dependence(side, phase, options, fitting, breaking, limit, breaks)
 
 
-def _way(plan: MemoryPlan, side: Side, phase: Phase, options: tuple[Option, ...]) -> Way:
+def _option_choice(
+    plan: MemoryPlan, side: Side, phase: MemoryPhase, options: tuple[JobOption, ...]
+) -> OptionChoice:
     need = plan.phase(phase).stack(side).total.likely
-    return Way(tuple(_words(plan.job, options)), need)
+    return OptionChoice(tuple(_words(plan.job, options)), need)
 
 
-def _words(job: Job, options: tuple[Option, ...]) -> Iterator[str]:
+def _words(job: Job, options: tuple[JobOption, ...]) -> Iterator[str]:
     return (option_words(job, option) for option in options)

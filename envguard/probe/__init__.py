@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.probe.options import ProbeOptions
+from envguard.probe.probe_options import ProbeOptions
 
 if TYPE_CHECKING:
     from envguard.facts.facts import Facts

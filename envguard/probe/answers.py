@@ -23,7 +23,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SourceAnswer:
     """One source's word, before the sources are put together.
 
     Args:

@@ -12,7 +12,7 @@ from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import ContainerKind, Host, Platform
 
 if TYPE_CHECKING:
-    from envguard.probe.options import ProbeOptions
+    from envguard.probe.probe_options import ProbeOptions
 
 _SYSTEMS = {"linux": "linux", "win32": "windows", "darwin": "macos"}
 

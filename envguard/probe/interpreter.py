@@ -23,7 +23,7 @@ from envguard.probe.description import PROBE, parse_description
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from envguard.probe.options import ProbeOptions
+    from envguard.probe.probe_options import ProbeOptions
 
 _OLDEST = (3, 8)
 # Works on Python 3.4 too, so that an old interpreter can say which it is. The scripts are read

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import ContainerKind, Driver, Gpu, KernelModule, Reading
-from envguard.probe.answers import Said, driver_version_or_none, read_driver, read_gpus
-from envguard.probe.options import ProbeOptions, reason_of
+from envguard.probe.answers import SourceAnswer, driver_version_or_none, read_driver, read_gpus
+from envguard.probe.probe_options import ProbeOptions, reason_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,7 +103,7 @@ def parse_module_flavour(text: str) -> KernelModule | None:
     return KernelModule.OPEN if "Open Kernel Module" in first else KernelModule.PROPRIETARY
 
 
-def probe_procfs(options: ProbeOptions) -> Said:
+def probe_procfs(options: ProbeOptions) -> SourceAnswer:
     """What ``/proc/driver/nvidia`` says: version, flavour, and the GPUs that the kernel drives.
 
     The GPUs are readings only: inside a container the kernel may drive GPUs that the process
@@ -113,7 +113,7 @@ def probe_procfs(options: ProbeOptions) -> Said:
     try:
         text = options.read("/proc/driver/nvidia/version")
     except OSError as err:
-        return Said(probe, gaps=_kernel_gaps(probe, err))
+        return SourceAnswer(probe, gaps=_kernel_gaps(probe, err))
     version = parse_proc_version(text)
     driver = Driver(version=version, kernel_module=parse_module_flavour(text), is_loaded=True)
     gaps: tuple[Gap, ...] = ()
@@ -122,7 +122,7 @@ def probe_procfs(options: ProbeOptions) -> Said:
         gaps = (Gap("machine.driver.version", GapReason.UNREADABLE, probe, detail),)
     gpus = _procfs_gpus(options)
     readings = read_driver(driver, probe) + (read_gpus(gpus, probe) if gpus is not None else ())
-    return Said(probe, driver, gpus, readings, gaps)
+    return SourceAnswer(probe, driver, gpus, readings, gaps)
 
 
 def _kernel_gaps(probe: str, err: OSError) -> tuple[Gap, ...]:
@@ -168,7 +168,7 @@ def parse_gpu_information(text: str, index: int, bus: str) -> Gpu:
     )
 
 
-def probe_sysfs(options: ProbeOptions) -> Said:
+def probe_sysfs(options: ProbeOptions) -> SourceAnswer:
     """What ``/sys`` says: the loaded module's version and the NVIDIA GPUs on the PCI bus."""
     probe = "sysfs"
     readings: list[Reading] = []
@@ -186,7 +186,7 @@ def probe_sysfs(options: ProbeOptions) -> Said:
     count = _count_pci(options)
     if count is not None:
         readings.append(Reading("gpu.count", str(count), "pci"))
-    return Said(probe, driver, None, tuple(readings), gaps)
+    return SourceAnswer(probe, driver, None, tuple(readings), gaps)
 
 
 def _has_no_other_driver(options: ProbeOptions) -> bool:

@@ -9,7 +9,7 @@ from envguard.facts.machine import Driver, Gpu, Reading
 from envguard.facts.sentences import say
 from envguard.facts.versions import ComputeCapability
 from envguard.probe.answers import (
-    Said,
+    SourceAnswer,
     cuda_from_api,
     driver_version_of_file,
     read_driver,
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 PROBE = "libcuda"
 
 
-def collect_libcuda(child: Child) -> Said:
+def collect_libcuda(child: Child) -> SourceAnswer:
     """Wait for the child and read its answer."""
     return parse_libcuda(child.collect())
 
 
-def parse_libcuda(result: ChildResult) -> Said:
+def parse_libcuda(result: ChildResult) -> SourceAnswer:
     """Turn the child's answer into facts.
 
     The GPUs are in CUDA's own order after CUDA_VISIBLE_DEVICES, not in NVML's: they are
@@ -40,16 +40,16 @@ def parse_libcuda(result: ChildResult) -> Said:
     """
     answer = _last_answer(result.stdout)
     if not answer:
-        return Said(PROBE, gaps=(_crash(result, "machine.driver.cuda"),))
+        return SourceAnswer(PROBE, gaps=(_crash(result, "machine.driver.cuda"),))
     if "missing" in answer:
-        return Said(PROBE, gaps=(_missing(str(answer["missing"])),))
+        return SourceAnswer(PROBE, gaps=(_missing(str(answer["missing"])),))
     driver, gaps = _driver(answer)
     if result.reason is not None:
         gaps.append(_crash(result, "machine.driver.cuda_init"))
     readings = [*read_driver(driver, PROBE), *_init_readings(answer)]
     if answer.get("path"):
         readings.append(Reading("driver.libcuda", str(answer["path"]), PROBE))
-    return Said(PROBE, driver, None, tuple(readings), tuple(gaps))
+    return SourceAnswer(PROBE, driver, None, tuple(readings), tuple(gaps))
 
 
 def _last_answer(text: str) -> dict[str, Any]:

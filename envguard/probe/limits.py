@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Limits
-from envguard.probe.options import ProbeOptions, reason_of
+from envguard.probe.probe_options import ProbeOptions, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,7 @@ from envguard.probe.limits import unescape
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from envguard.probe.options import ProbeOptions
+    from envguard.probe.probe_options import ProbeOptions
 
 _MOST_FOLDERS = 64
 _MOST_FILES = 200

@@ -21,8 +21,8 @@ from envguard.probe.toolkit import collect_toolkit, start_toolkit
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from envguard.probe.answers import Said
-    from envguard.probe.options import ProbeOptions
+    from envguard.probe.answers import SourceAnswer
+    from envguard.probe.probe_options import ProbeOptions
 
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ _CUDA_ORDER = ("libcuda", "nvml", "nvidia-smi")
 _USER_MODE_ORDER = ("libcuda", "nvml", "nvidia-smi")
 
 
-def merge_driver(said: Sequence[Said]) -> Driver:
+def merge_driver(said: Sequence[SourceAnswer]) -> Driver:
     """One driver out of all sources, each field from the first in its order that knows it.
 
     Which source wins is fixed: kernel version procfs > sysfs > nvml > nvidia-smi; CUDA and the
@@ -59,7 +59,7 @@ def _first(
     return next((value for value in values if value is not None), None)
 
 
-def merge_gpus(said: Sequence[Said], host: Host, driver: Driver) -> tuple[Gpu, ...] | None:
+def merge_gpus(said: Sequence[SourceAnswer], host: Host, driver: Driver) -> tuple[Gpu, ...] | None:
     """The GPUs that a process here can ask for: NVML's list, else nvidia-smi's.
 
     procfs lists what the kernel drives, which a container may not use: a reading, not a list.
@@ -80,7 +80,9 @@ def merge_gpus(said: Sequence[Said], host: Host, driver: Driver) -> tuple[Gpu, .
     return None
 
 
-def merge_readings(said: Sequence[Said], gpus: tuple[Gpu, ...] | None) -> tuple[Reading, ...]:
+def merge_readings(
+    said: Sequence[SourceAnswer], gpus: tuple[Gpu, ...] | None
+) -> tuple[Reading, ...]:
     """All readings, sorted; procfs's GPUs get NVML's index where the PCI address tells it."""
     order = {bus_key(gpu.pci_bus_id): gpu.index for gpu in gpus or () if gpu.pci_bus_id}
     found: list[Reading] = []
@@ -138,7 +140,7 @@ def collect_machine(
     return machine, (*said_gaps, *fabric.gaps, *host_gaps, *limit_gaps, *toolkit_gaps)
 
 
-def _ask_driver(started: StartedProbe, options: ProbeOptions) -> list[Said]:
+def _ask_driver(started: StartedProbe, options: ProbeOptions) -> list[SourceAnswer]:
     """NVML's answer, and nvidia-smi's where it was asked for or NVML's is not full."""
     nvml = collect_nvml(started.nvml)
     if options.all_sources:
@@ -152,7 +154,7 @@ def _ask_driver(started: StartedProbe, options: ProbeOptions) -> list[Said]:
     return [nvml, _ask_nvidia_smi(children)] if children else [nvml]
 
 
-def _ask_nvidia_smi(children: SmiChildren | None) -> Said:
+def _ask_nvidia_smi(children: SmiChildren | None) -> SourceAnswer:
     from envguard.probe.nvidia_smi import absent_nvidia_smi, collect_nvidia_smi
 
     return collect_nvidia_smi(children) if children else absent_nvidia_smi()

@@ -13,7 +13,7 @@ from envguard.facts.nvidia_smi_text import (
     parse_nvidia_smi_csv,
 )
 from envguard.facts.sentences import say
-from envguard.probe.answers import Said, read_driver, read_gpus
+from envguard.probe.answers import SourceAnswer, read_driver, read_gpus
 
 if TYPE_CHECKING:
     from envguard.probe.child import ChildResult
@@ -23,12 +23,12 @@ PROBE = "nvidia-smi"
 _FIELDS = ("name", "capability", "memory_bytes", "uuid", "pci_bus_id")
 
 
-def absent_nvidia_smi() -> Said:
+def absent_nvidia_smi() -> SourceAnswer:
     """What is said where there is no nvidia-smi to ask."""
-    return Said(PROBE, gaps=_gaps(GapReason.ABSENT, "nvidia-smi is not on PATH"))
+    return SourceAnswer(PROBE, gaps=_gaps(GapReason.ABSENT, "nvidia-smi is not on PATH"))
 
 
-def collect_nvidia_smi(children: SmiChildren) -> Said:
+def collect_nvidia_smi(children: SmiChildren) -> SourceAnswer:
     """Wait for both calls and put them together; the CSV wins where both state a fact."""
     table_result, csv_result = children.table.collect(), children.csv.collect()
     table = parse_nvidia_smi(f"{table_result.stdout}\n{table_result.stderr}")
@@ -44,7 +44,7 @@ def collect_nvidia_smi(children: SmiChildren) -> Said:
     gaps = _missing(table, table_result, driver.cuda is None, "machine.driver.cuda")
     gaps += _missing(csv, csv_result, driver.version is None, "machine.driver.version")
     gaps += _missing(csv, csv_result, gpus is None, "machine.gpus")
-    return Said(PROBE, driver, gpus, readings, (*gaps, *_field_gaps(gpus or ())))
+    return SourceAnswer(PROBE, driver, gpus, readings, (*gaps, *_field_gaps(gpus or ())))
 
 
 def _whole_names(table: SmiText) -> tuple[Gpu, ...] | None:

@@ -10,7 +10,7 @@ from envguard.facts.machine import Driver, Gpu, MigDevice, Reading
 from envguard.facts.sentences import say
 from envguard.facts.versions import ComputeCapability
 from envguard.probe.answers import (
-    Said,
+    SourceAnswer,
     cuda_from_api,
     driver_version_of_file,
     driver_version_or_none,
@@ -91,12 +91,12 @@ _HINTS = {
 }
 
 
-def collect_nvml(child: Child) -> Said:
+def collect_nvml(child: Child) -> SourceAnswer:
     """Wait for the child and read its answer."""
     return parse_nvml(child.collect())
 
 
-def parse_nvml(result: ChildResult) -> Said:
+def parse_nvml(result: ChildResult) -> SourceAnswer:
     """Turn the child's lines into facts; a line that came before a crash counts.
 
     Args:
@@ -109,7 +109,7 @@ def parse_nvml(result: ChildResult) -> Said:
     records = _records(result.stdout)
     answer = next((r for r in records if r.get("kind") == "driver"), None)
     if answer is None:
-        return Said(PROBE, gaps=_no_answer(result))
+        return SourceAnswer(PROBE, gaps=_no_answer(result))
     driver, gaps = _driver(answer)
     found = {r["index"]: r for r in records if r.get("kind") == "gpu"}
     gpus: tuple[Gpu, ...] | None = None
@@ -121,7 +121,7 @@ def parse_nvml(result: ChildResult) -> Said:
     readings = read_driver(driver, PROBE)
     if gpus is not None:
         readings += read_gpus(gpus, PROBE) + tuple(_states(found))
-    return Said(PROBE, driver, gpus, readings, tuple(gaps))
+    return SourceAnswer(PROBE, driver, gpus, readings, tuple(gaps))
 
 
 def _states(found: dict[int, dict[str, Any]]) -> Iterator[Reading]:

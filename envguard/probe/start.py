@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from envguard.probe.child import Child
 
 if TYPE_CHECKING:
-    from envguard.probe.options import ProbeOptions
+    from envguard.probe.probe_options import ProbeOptions
 
 
 _WSL_SMI = "/usr/lib/wsl/lib/nvidia-smi"  # not on the PATH of services there

@@ -22,7 +22,7 @@ from envguard.files import read_bounded, read_utf8
 from envguard.probe.child import Child, ChildResult
 
 if TYPE_CHECKING:
-    from envguard.probe.options import ProbeOptions
+    from envguard.probe.probe_options import ProbeOptions
 
 PROBE = "toolkit"
 _MOST_BYTES = 4 * 1024 * 1024

@@ -46,7 +46,7 @@ def crash_lines(report: Report, style: Style) -> Iterator[str]:
     if root is not None:
         yield from _established(root, style)
     others = [f for f in report.findings if f is not root]
-    yield from _suspects([f for f in others if f.status is Status.UNKNOWN], style)
+    yield from _hypotheses([f for f in others if f.status is Status.UNKNOWN], style)
     yield from _also([f for f in others if f.status in {Status.FAIL, Status.WARN}], style)
     if report.recommended is not None:
         yield ""
@@ -103,7 +103,7 @@ def _evidence(finding: Finding, style: Style) -> Iterator[str]:
         yield from (style.paint(line, "dim") for line in _wrap(text, style, "    ", "      "))
 
 
-def _suspects(findings: list[Finding], style: Style) -> Iterator[str]:
+def _hypotheses(findings: list[Finding], style: Style) -> Iterator[str]:
     for number, finding in enumerate(findings, 1):
         yield ""
         title = f"{number}. {finding.title}  ({finding.code} {finding.cause})"

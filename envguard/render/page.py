@@ -44,7 +44,7 @@ _LABEL = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PageSection:
     """Paragraphs under a label.
 
     Args:
@@ -58,7 +58,7 @@ class Section:
     is_numbered: bool = False
 
 
-def page_text(headline: str, sections: Sequence[Section], style: Style) -> str:
+def page_text(headline: str, sections: Sequence[PageSection], style: Style) -> str:
     """Render a page.
 
     Args:
@@ -75,7 +75,7 @@ def page_text(headline: str, sections: Sequence[Section], style: Style) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _section_lines(section: Section, style: Style) -> Iterator[str]:
+def _section_lines(section: PageSection, style: Style) -> Iterator[str]:
     for number, paragraph in enumerate(section.paragraphs):
         label = section.label if number == 0 else ""
         mark = f"{number + 1}. " if section.is_numbered else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, cast
 
-from envguard.show.target import COLOURS, Grid, Target, View, make_target
+from envguard.show.target import COLOURS, Grid, ShownTarget, View, make_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ TABLES = {
 }
 
 
-def show_table(table: str, matrix: Matrix, name: str, target: Target | None) -> View:
+def show_table(table: str, matrix: Matrix, name: str, target: ShownTarget | None) -> View:
     """Make the view of one of ``TABLES``.
 
     Args:

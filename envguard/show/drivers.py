@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from envguard.matrix.drivers import HostCompiler
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import DriverBranch, Generation, ToolkitDriver
-    from envguard.show.target import Target
+    from envguard.show.target import ShownTarget
 
 
 _NOTE = (
@@ -23,7 +23,7 @@ _NOTE = (
 )
 
 
-def show_toolkits(matrix: Matrix, name: str, target: Target | None) -> View:
+def show_toolkits(matrix: Matrix, name: str, target: ShownTarget | None) -> View:
     """Host compilers and GPUs of CUDA toolkits.
 
     Args:
@@ -55,7 +55,7 @@ def show_toolkits(matrix: Matrix, name: str, target: Target | None) -> View:
 
 
 def _row(
-    matrix: Matrix, row: HostCompiler, target: Target | None, *, is_marked: bool
+    matrix: Matrix, row: HostCompiler, target: ShownTarget | None, *, is_marked: bool
 ) -> tuple[str, ...]:
     oldest = matrix.support.oldest_target(row.cuda)
     cells = (
@@ -67,7 +67,7 @@ def _row(
     return (*cells, _mark_toolkit(matrix, row, target)) if is_marked and target else cells
 
 
-def _mark_toolkit(matrix: Matrix, row: HostCompiler, target: Target) -> str:
+def _mark_toolkit(matrix: Matrix, row: HostCompiler, target: ShownTarget) -> str:
     toolkit = target.machine.toolkit
     reasons = [
         reason
@@ -112,7 +112,7 @@ _MARK_LEGEND = (
 )
 
 
-def show_drivers(matrix: Matrix, name: str, target: Target | None) -> View:
+def show_drivers(matrix: Matrix, name: str, target: ShownTarget | None) -> View:
     """CUDA releases with their drivers, driver branches, GPU generations.
 
     Args:
@@ -151,7 +151,7 @@ def _cudas(matrix: Matrix) -> tuple[ToolkitDriver, ...]:
     return tuple(row for row in found if row is not None)
 
 
-def _cuda_grid(matrix: Matrix, rows: tuple[ToolkitDriver, ...], target: Target | None) -> Grid:
+def _cuda_grid(matrix: Matrix, rows: tuple[ToolkitDriver, ...], target: ShownTarget | None) -> Grid:
     columns = ("CUDA", "Linux", "Windows", "Linux, same major", "Windows, same major")
     is_marked = target is not None and target.has_driver
     return Grid(
@@ -177,14 +177,16 @@ def _cuda_row(matrix: Matrix, row: ToolkitDriver) -> tuple[str, ...]:
     )
 
 
-def _mark(matrix: Matrix, cuda: CudaVersion, target: Target | None) -> str:
+def _mark(matrix: Matrix, cuda: CudaVersion, target: ShownTarget | None) -> str:
     if target is None:
         return ""
     machine = target.machine
     return _MARKS[grade_driver(machine.driver, machine.host, cuda, matrix.drivers).grade]
 
 
-def _branch_grid(matrix: Matrix, rows: tuple[DriverBranch, ...], target: Target | None) -> Grid:
+def _branch_grid(
+    matrix: Matrix, rows: tuple[DriverBranch, ...], target: ShownTarget | None
+) -> Grid:
     own = _own_branch(matrix, target)
     return Grid(
         "driver branches",
@@ -203,7 +205,7 @@ def _branch_grid(matrix: Matrix, rows: tuple[DriverBranch, ...], target: Target 
     )
 
 
-def _own_branch(matrix: Matrix, target: Target | None) -> DriverBranch | None:
+def _own_branch(matrix: Matrix, target: ShownTarget | None) -> DriverBranch | None:
     version = target.machine.driver.version if target else None
     if target is None or version is None:
         return None
@@ -215,7 +217,7 @@ def _support(matrix: Matrix, branch: int) -> tuple[str, str]:
     return (row.kind, row.end_of_life or "-") if row else ("-", "-")
 
 
-def _generation_grid(matrix: Matrix, target: Target | None) -> Grid:
+def _generation_grid(matrix: Matrix, target: ShownTarget | None) -> Grid:
     gpus = target.machine.selected_gpus if target else ()
     is_marked = bool(gpus) or (target is not None and target.machine.driver.version is not None)
     columns = ("GPUs", "capability", "first driver", "last branch", "first CUDA")
@@ -236,7 +238,7 @@ def _generation_grid(matrix: Matrix, target: Target | None) -> Grid:
     return Grid("GPU generations and the drivers that list them", heading, tuple(rows))
 
 
-def generation_mark(row: Generation, target: Target | None) -> str:
+def generation_mark(row: Generation, target: ShownTarget | None) -> str:
     """Whether a driver lists a GPU generation, and why not; empty when no driver is known."""
     version = target.machine.driver.version if target else None
     if target is None or version is None:

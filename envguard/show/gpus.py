@@ -11,10 +11,10 @@ from envguard.show.target import Grid, View
 if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import GpuModel
-    from envguard.show.target import Target
+    from envguard.show.target import ShownTarget
 
 
-def show_gpus(matrix: Matrix, name: str, target: Target | None) -> View:
+def show_gpus(matrix: Matrix, name: str, target: ShownTarget | None) -> View:
     """Products by name; with a driver, whether it lists them.
 
     Args:
@@ -37,7 +37,7 @@ def show_gpus(matrix: Matrix, name: str, target: Target | None) -> View:
     return View((grid,))
 
 
-def _chosen(matrix: Matrix, name: str, target: Target | None) -> tuple[GpuModel, ...]:
+def _chosen(matrix: Matrix, name: str, target: ShownTarget | None) -> tuple[GpuModel, ...]:
     stated = [gpu.name for gpu in target.machine.selected_gpus if gpu.name] if target else []
     if not name and stated:
         found = [model for text in stated for model in matrix.gpus.find(text)]
@@ -57,7 +57,7 @@ def _chosen(matrix: Matrix, name: str, target: Target | None) -> tuple[GpuModel,
 
 
 def _row(
-    matrix: Matrix, model: GpuModel, target: Target | None, *, is_marked: bool
+    matrix: Matrix, model: GpuModel, target: ShownTarget | None, *, is_marked: bool
 ) -> tuple[str, ...]:
     generation = matrix.drivers.generation_of(model.capability)
     first = generation.first_driver_linux if generation else None
@@ -75,6 +75,6 @@ def _row(
     )
 
 
-def _mark(matrix: Matrix, model: GpuModel, target: Target | None) -> str:
+def _mark(matrix: Matrix, model: GpuModel, target: ShownTarget | None) -> str:
     generation = matrix.drivers.generation_of(model.capability)
     return generation_mark(generation, target) if generation else "?"

@@ -11,7 +11,7 @@ from packaging.version import Version
 from envguard.errors import InputError
 from envguard.facts.versions import CudaVersion
 from envguard.fit import DriverGrade, grade_driver
-from envguard.matrix.packages import Scope
+from envguard.matrix.packages import BreakScope
 from envguard.show.target import Grid, View
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from envguard.matrix.deepspeed import DeepspeedRelease
     from envguard.matrix.loader import Matrix
     from envguard.matrix.packages import BuiltFor, PackageRange, PackageRelease, PackageTable
-    from envguard.show.target import Target
+    from envguard.show.target import ShownTarget
 
 
 _NAMES = {"torch_cuda": "torch's CUDA", "cuda_toolkit": "toolkit", "python": "Python"}
 
 
-def show_breaks(matrix: Matrix, name: str, target: Target | None) -> View:
+def show_breaks(matrix: Matrix, name: str, target: ShownTarget | None) -> View:
     """Known breaks; of one package, one cause, or one row by its name.
 
     Args:
@@ -120,10 +120,10 @@ _LEGEND = (
 )
 
 
-_GRAVE = frozenset({Scope.IMPORT, Scope.RUNTIME})
+_GRAVE = frozenset({BreakScope.IMPORT, BreakScope.RUNTIME})
 
 
-def show_deepspeed(matrix: Matrix, name: str, target: Target | None) -> View:
+def show_deepspeed(matrix: Matrix, name: str, target: ShownTarget | None) -> View:
     """DeepSpeed releases; one of them with what is known to break.
 
     Args:
@@ -166,7 +166,7 @@ def _concerns(row: DeepspeedRelease, when: object) -> bool:
 
 
 def _row(
-    matrix: Matrix, row: DeepspeedRelease, target: Target | None, *, is_marked: bool
+    matrix: Matrix, row: DeepspeedRelease, target: ShownTarget | None, *, is_marked: bool
 ) -> tuple[str, ...]:
     release = matrix.deepspeed.packages.release(row.version)
     requires = release.requires if release else {}
@@ -201,7 +201,7 @@ def _newest_tested(row: DeepspeedRelease) -> str:
     return row.tested[-1] if row.tested else "-"
 
 
-def _mark_release(matrix: Matrix, row: DeepspeedRelease, target: Target) -> str:
+def _mark_release(matrix: Matrix, row: DeepspeedRelease, target: ShownTarget) -> str:
     release = matrix.deepspeed.packages.release(row.version)
     python = release.python if release else None
     if python is not None and not target.admits_python(python):
@@ -227,7 +227,7 @@ _COVERAGE = {
 }
 
 
-def show_packages(matrix: Matrix, name: str, target: Target | None) -> View:
+def show_packages(matrix: Matrix, name: str, target: ShownTarget | None) -> View:
     """The packages that have a table, or one of them.
 
     Args:
@@ -265,7 +265,7 @@ def _list(matrix: Matrix) -> Grid:
     return Grid("packages", ("package", "releases", "newest", "ranges", "rows for"), tuple(rows))
 
 
-def _one(matrix: Matrix, table: PackageTable, target: Target | None) -> View:
+def _one(matrix: Matrix, table: PackageTable, target: ShownTarget | None) -> View:
     grids = []
     if table.releases:
         grids.append(_releases(matrix, table, target))
@@ -284,7 +284,7 @@ def _one(matrix: Matrix, table: PackageTable, target: Target | None) -> View:
     return View(tuple(grids), notes=tuple(notes))
 
 
-def _releases(matrix: Matrix, table: PackageTable, target: Target | None) -> Grid:
+def _releases(matrix: Matrix, table: PackageTable, target: ShownTarget | None) -> Grid:
     columns = ("release", "date", "torch", "CUDA", "Python")
     rows = [
         (
@@ -314,13 +314,13 @@ def _cuda(release: PackageRelease) -> str:
     return " ".join(str(cuda) for cuda in release.libraries) or "-"
 
 
-def _mark(matrix: Matrix, table: PackageTable, release: PackageRelease, target: Target) -> str:
+def _mark(matrix: Matrix, table: PackageTable, release: PackageRelease, target: ShownTarget) -> str:
     reasons = tuple(_against(matrix, table, release, target))
     return f"no: {'; '.join(reasons)}" if reasons else "yes"
 
 
 def _against(
-    matrix: Matrix, table: PackageTable, release: PackageRelease, target: Target
+    matrix: Matrix, table: PackageTable, release: PackageRelease, target: ShownTarget
 ) -> Iterator[str]:
     """Why a release does not run; PyPI's wheel is what is looked at."""
     if release.python is not None and not target.admits_python(release.python):
@@ -330,7 +330,7 @@ def _against(
     if release.cuda is not None:
         yield from _driver_against(matrix, release.cuda, target)
     for row in table.ranges(release.version):
-        if row.capability is not None and row.scope is not Scope.FEATURE:
+        if row.capability is not None and row.scope is not BreakScope.FEATURE:
             old = [gpu for gpu in target.machine.selected_gpus if _is_older(gpu, row)]
             if old:
                 yield f"needs compute capability {row.capability}, the GPU has {old[0].capability}"
@@ -359,7 +359,7 @@ def _is_older(gpu: Gpu, row: PackageRange) -> bool:
     return needed is not None and has is not None and has < needed
 
 
-def _driver_against(matrix: Matrix, built: BuiltFor, target: Target) -> Iterator[str]:
+def _driver_against(matrix: Matrix, built: BuiltFor, target: ShownTarget) -> Iterator[str]:
     if built.major is None or not target.has_driver:
         return
     # of a major alone its first release says which drivers serve it

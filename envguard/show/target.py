@@ -74,7 +74,7 @@ LINUX = Platform(OperatingSystem.LINUX, "x86_64")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ShownTarget:
     """Where rows shall run.
 
     Args:
@@ -134,7 +134,7 @@ class Target:
         return any(specifier.contains(f"{series}{end}", prereleases=True) for end in ("", ".99"))
 
 
-def make_target(facts: Facts, matrix: Matrix) -> Target:
+def make_target(facts: Facts, matrix: Matrix) -> ShownTarget:
     """Complete a machine from the tables.
 
     Args:
@@ -143,7 +143,7 @@ def make_target(facts: Facts, matrix: Matrix) -> Target:
     """
     machine, gaps = complete_machine(facts.machine, matrix)
     interpreter = facts.environment.interpreter if facts.environment else None
-    return Target(
+    return ShownTarget(
         machine=machine,
         platform=possible_platforms(machine)[0],
         is_platform_known=machine.host.platform is not None,

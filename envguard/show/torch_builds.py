@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
-from envguard.backend import Candidate, Rejected, Wish, has_gpu_to_serve, rank_builds
+from envguard.backend import (
+    BuildRequirements,
+    Candidate,
+    RejectedBuild,
+    has_gpu_to_serve,
+    rank_builds,
+)
 from envguard.errors import InputError
 from envguard.facts.versions import Backend
 from envguard.fit import CodeGrade, DriverGrade, grade_code, grade_driver
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
     from envguard.facts.machine import Platform
     from envguard.matrix.loader import Matrix
     from envguard.matrix.rows import TorchRelease
-    from envguard.show.target import Target
+    from envguard.show.target import ShownTarget
 
 _WORDS = {
     "yes": "runs",
@@ -41,7 +47,7 @@ _MOST_BACKENDS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedBuild:
     """A build with its mark.
 
     Args:
@@ -55,10 +61,10 @@ class Judged:
     reasons: tuple[str, ...] = ()
 
 
-_Builds = dict[Backend, Judged]
+_Builds = dict[Backend, JudgedBuild]
 
 
-def show_torch(matrix: Matrix, name: str, target: Target | None) -> View:
+def show_torch(matrix: Matrix, name: str, target: ShownTarget | None) -> View:
     """All releases against the CUDA releases that they are built for, or one release.
 
     Args:
@@ -98,13 +104,13 @@ def _list(words: Iterable[str]) -> str:
     return ", ".join(words)
 
 
-def _judge(matrix: Matrix, platform: Platform, target: Target | None) -> list[Judged]:
+def _judge(matrix: Matrix, platform: Platform, target: ShownTarget | None) -> list[JudgedBuild]:
     """Every build of a platform, newest release first, lowest CUDA first."""
     builds = matrix.torch.builds(platform=platform)
     if target is None:
-        found = [Judged(build, "x") for build in builds]
+        found = [JudgedBuild(build, "x") for build in builds]
     else:
-        wish = Wish(platform, python_tag=target.python_tag, allow_cpu=True)
+        wish = BuildRequirements(platform, python_tag=target.python_tag, allow_cpu=True)
         ladder = rank_builds(wish, (target.machine,), matrix)
         found = [_candidate(item, target) for item in ladder.candidates]
         found += [_rejected(item, target, matrix) for item in ladder.rejected]
@@ -117,26 +123,26 @@ def _cuda_key(backend: Backend) -> tuple[int, int]:
     return (cuda.major, cuda.minor) if cuda else (999, 0)
 
 
-def _candidate(item: Candidate, target: Target) -> Judged:
+def _candidate(item: Candidate, target: ShownTarget) -> JudgedBuild:
     if item.build.backend.cuda is None:
-        return Judged(item.build, "yes")
+        return JudgedBuild(item.build, "yes")
     if not target.has_driver and not target.machine.selected_gpus:
-        return Judged(item.build, "x")
+        return JudgedBuild(item.build, "x")
     mark = _MARKS.get(item.grade)
     if mark is not None and not item.build.provenance.is_firm:
-        return Judged(item.build, "?", ("its publication or its code is inferred",))
+        return JudgedBuild(item.build, "?", ("its publication or its code is inferred",))
     if mark is None:
-        return Judged(item.build, "?", (_NO_DRIVER,))
-    return Judged(item.build, mark)
+        return JudgedBuild(item.build, "?", (_NO_DRIVER,))
+    return JudgedBuild(item.build, mark)
 
 
-def _rejected(item: Rejected, target: Target, matrix: Matrix) -> Judged:
+def _rejected(item: RejectedBuild, target: ShownTarget, matrix: Matrix) -> JudgedBuild:
     """A build that is refused, or of which too little is known."""
     reasons = tuple(reason.partition(" (has ")[0] for reason in item.reasons)
-    return Judged(item.build, "?" if _is_open(item, target, matrix) else "no", reasons)
+    return JudgedBuild(item.build, "?" if _is_open(item, target, matrix) else "no", reasons)
 
 
-def _is_open(item: Rejected, target: Target, matrix: Matrix) -> bool:
+def _is_open(item: RejectedBuild, target: ShownTarget, matrix: Matrix) -> bool:
     """Whether all that is against a build is that its code, or the GPU, is not known."""
     build, machine, cuda = item.build, target.machine, item.build.backend.cuda
     glibc, tag = machine.host.glibc, target.python_tag
@@ -165,9 +171,9 @@ def _is_open(item: Rejected, target: Target, matrix: Matrix) -> bool:
 
 def _all_releases(
     matrix: Matrix,
-    judged: Sequence[Judged],
+    judged: Sequence[JudgedBuild],
     platform: Platform,
-    target: Target | None,
+    target: ShownTarget | None,
     notes: tuple[str, ...],
 ) -> View:
     has_gpu = target is None or has_gpu_to_serve((target.machine,))
@@ -243,7 +249,7 @@ def _best(found: _Builds) -> str:
     return "-"
 
 
-def _number_reasons(judged: Iterable[Judged]) -> dict[str, int]:
+def _number_reasons(judged: Iterable[JudgedBuild]) -> dict[str, int]:
     numbers: dict[str, int] = {}
     for item in judged:
         for reason in item.reasons:
@@ -251,14 +257,14 @@ def _number_reasons(judged: Iterable[Judged]) -> dict[str, int]:
     return numbers
 
 
-def _cell(item: Judged | None, numbers: Mapping[str, int]) -> str:
+def _cell(item: JudgedBuild | None, numbers: Mapping[str, int]) -> str:
     if item is None:
         return "-"
     listed = ",".join(map(str, sorted(numbers[reason] for reason in item.reasons)))
     return f"{item.mark} {listed}".rstrip()
 
 
-def _legend(judged: Sequence[Judged], numbers: Mapping[str, int]) -> tuple[str, ...]:
+def _legend(judged: Sequence[JudgedBuild], numbers: Mapping[str, int]) -> tuple[str, ...]:
     used = {item.mark for item in judged}
     because = ", for the reason that the number names" if numbers else ""
     marks = [
@@ -269,7 +275,7 @@ def _legend(judged: Sequence[Judged], numbers: Mapping[str, int]) -> tuple[str, 
     return (*marks, *(f"{number}: {reason}" for reason, number in numbers.items()))
 
 
-def _record(item: Judged) -> dict[str, Any]:
+def _record(item: JudgedBuild) -> dict[str, Any]:
     build = item.build
     return {
         "torch": str(build.version),
@@ -287,7 +293,7 @@ def _record(item: Judged) -> dict[str, Any]:
     }
 
 
-def _one_release(release: TorchRelease, judged: Sequence[Judged]) -> View:
+def _one_release(release: TorchRelease, judged: Sequence[JudgedBuild]) -> View:
     """Every build of one release, with what it needs and holds."""
     is_judged = any(item.mark != "x" for item in judged)
     needs = ("from", "glibc", "C++ ABI", "code for")
@@ -302,7 +308,7 @@ def _one_release(release: TorchRelease, judged: Sequence[Judged]) -> View:
     return View((grid,), _legend(judged, {}) if is_judged else (), _release_notes(release, judged))
 
 
-def _build_row(item: Judged, *, is_judged: bool) -> tuple[str, ...]:
+def _build_row(item: JudgedBuild, *, is_judged: bool) -> tuple[str, ...]:
     build = item.build
     cells = (
         "PyPI" if build.is_on_pypi else "index",
@@ -321,7 +327,7 @@ def _targets(build: TorchBuildRow) -> str:
     return " ".join(str(target) for target in build.targets) or "-"
 
 
-def _release_notes(release: TorchRelease, judged: Sequence[Judged]) -> tuple[str, ...]:
+def _release_notes(release: TorchRelease, judged: Sequence[JudgedBuild]) -> tuple[str, ...]:
     companions = [
         f"{name} {versions[-1]}"
         for name, versions in (

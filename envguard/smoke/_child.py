@@ -213,7 +213,7 @@ def run_stages(plan: Dict[str, Any], progress: Progress, faults: Any) -> Any:
 
 
 def main(plan_text: str) -> None:
-    """Entry point; the plan is JSON, made by ``envguard.smoke.run``."""
+    """Entry point; the plan is JSON, made by ``envguard.smoke.smoke_run``."""
     leave_own_folder()
     forbid_core_dumps()
     be_the_first_to_go()

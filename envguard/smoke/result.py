@@ -16,8 +16,8 @@ from typing import Any
 
 from envguard.errors import InputError
 from envguard.facts.versions import CodeKind, CodeTarget, ComputeCapability, CudaVersion
-from envguard.smoke.endings import Ending
-from envguard.smoke.process import Capture
+from envguard.smoke.child_exit import ChildExit
+from envguard.smoke.limited_process import Capture
 from envguard.values import dataclass
 
 
@@ -499,7 +499,7 @@ class SmokeResult:
     device_asked: Device
     device: str | None
     stages: tuple[StageResult, ...]
-    ending: Ending
+    ending: ChildExit
     stopped_for: str
     seconds: float
     stdout: Capture

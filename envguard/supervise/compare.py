@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from envguard.errors import DocumentError
 from envguard.facts.sentences import say
-from envguard.supervise.record import RunRecord, list_records, load_record
+from envguard.supervise.run_record import RunRecord, list_records, load_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

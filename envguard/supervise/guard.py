@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from envguard.errors import EnvguardError
-from envguard.supervise.child import ENDING, FORWARDED
+from envguard.supervise.job_process import ENDING, FORWARDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,7 +25,7 @@ from envguard.crash.phases import MARKS
 from envguard.crash.scan import Scanner
 from envguard.facts.codec import from_dict, to_dict
 from envguard.facts.sentences import say
-from envguard.signatures import Hit, Mark
+from envguard.signatures import SearchPattern, SignatureMatch
 from envguard.supervise.guard import reason_of
 from envguard.supervise.streams import close_all_but, occupy_standard_streams
 
@@ -53,7 +53,7 @@ class OutputSearch:
         OSError: There is no process or handle left for it.
     """
 
-    def __init__(self, marks: Sequence[Mark]) -> None:
+    def __init__(self, marks: Sequence[SearchPattern]) -> None:
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._sending = memoryview(b"")
@@ -61,7 +61,7 @@ class OutputSearch:
         self._received = b""
         self._log: Log | None = None
         self._is_gone = False
-        self._told = deque[Hit](maxlen=1)
+        self._told = deque[SignatureMatch](maxlen=1)
         self.failure = ""
         self.passed_bytes = 0
         self._socket, self._pid = _fork(marks)
@@ -81,7 +81,7 @@ class OutputSearch:
             self._passed_lines += block.count(b"\n")
             self.passed_bytes += len(block)
 
-    def pump(self) -> Hit | None:
+    def pump(self) -> SignatureMatch | None:
         """Send and receive as much as goes without waiting.
 
         Returns:
@@ -126,7 +126,7 @@ class OutputSearch:
 
     def _take(self, told: Any) -> None:
         if "hit" in told:
-            self._told.append(from_dict(Hit, told["hit"], "hit"))
+            self._told.append(from_dict(SignatureMatch, told["hit"], "hit"))
         if "failed" in told:
             self.failure = str(told["failed"])
         if "log" in told:
@@ -201,14 +201,14 @@ class OutputSearch:
 
 def _log_of(rest: object, hits: Sequence[object]) -> Log:
     """A log from what the other process said of it."""
-    found: dict[str, tuple[Hit, ...]] = {}
+    found: dict[str, tuple[SignatureMatch, ...]] = {}
     for told in hits:
-        hit = from_dict(Hit, told, "hit")
+        hit = from_dict(SignatureMatch, told, "hit")
         found[hit.id] = (*found.get(hit.id, ()), hit)
     return replace(from_dict(Log, rest, "log"), hits=found)
 
 
-def _fork(marks: Sequence[Mark]) -> tuple[socket.socket, int]:
+def _fork(marks: Sequence[SearchPattern]) -> tuple[socket.socket, int]:
     parent = os.getpid()
     ours, its = socket.socketpair()
     ours.setblocking(False)
@@ -253,7 +253,7 @@ class _TooSlowError(Exception):
 class _Searcher:
     """The other side: searches blocks until it is told that there are no more."""
 
-    def __init__(self, channel: socket.socket, marks: Sequence[Mark]) -> None:
+    def __init__(self, channel: socket.socket, marks: Sequence[SearchPattern]) -> None:
         self._channel = channel
         self._scanner = Scanner(marks)
         self._told = -1

@@ -13,17 +13,17 @@ from envguard.crash.case import Circumstances
 from envguard.crash.diagnose import diagnose
 from envguard.crash.memory_use import RunMemory
 from envguard.crash.phases import Phase
-from envguard.crash.scan import PHASE, marks_of
+from envguard.crash.scan import PHASE, search_patterns_of
 from envguard.facts.report import Report
 from envguard.facts.sentences import say
 from envguard.files import is_folder
 from envguard.redaction import clean_command
-from envguard.supervise.child import Ended, NoRoomError, supervise
 from envguard.supervise.compare import compare_runs, last_that_worked, shorten
 from envguard.supervise.guard import CHECKPOINT, DIAGNOSIS, NEIGHBOURS, SEARCH, Guard
+from envguard.supervise.job_process import CommandExit, NoRoomError, supervise
 from envguard.supervise.output_search import OutputSearch
 from envguard.supervise.phase_mark import VARIABLE
-from envguard.supervise.record import RecordSink, RunRecord, load_record
+from envguard.supervise.run_record import RecordSink, RunRecord, load_record
 from envguard.supervise.watching import RunWatcher
 from envguard.values import dataclass
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from envguard.facts.facts import Facts
     from envguard.matrix.evidence import SaveMarker, SignalsTable
     from envguard.matrix.loader import Matrix
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
 
 
 _PLACE = re.compile(r"Saving model checkpoint to (\S{1,400})")
@@ -41,7 +41,7 @@ _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 _OPTIMIZER = ("optimizer.pt", "optimizer.bin")
 
 
-def find_checkpoint(hits: Iterable[Hit], cwd: Path) -> Path | None:
+def find_checkpoint(hits: Iterable[SignatureMatch], cwd: Path) -> Path | None:
     """The folder that the log says was being written last, if it is here."""
     for hit in hits:
         match = _PLACE.search(hit.text)
@@ -73,7 +73,9 @@ def _observe(names: set[str]) -> str:
     return "" if "trainer_state.json" in names else "hf_trainer_json"
 
 
-def checkpoint_note(hits: Iterable[Hit], cwd: Path, table: SignalsTable) -> tuple[str, ...]:
+def checkpoint_note(
+    hits: Iterable[SignatureMatch], cwd: Path, table: SignalsTable
+) -> tuple[str, ...]:
     """A remark on the checkpoint that was being written; empty when there is none to make."""
     folder = find_checkpoint(hits, cwd)
     marker = read_marker(folder, table) if folder is not None else None
@@ -87,7 +89,7 @@ _PATIENCE_S, _PATIENCE_AFTER_SUCCESS_S = 8.0, 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class RunOutcome:
+class RunResult:
     """What came of a run.
 
     Args:
@@ -98,7 +100,7 @@ class RunOutcome:
         report: The diagnosis; None when it ended well, or could not be made.
     """
 
-    ended: Ended
+    ended: CommandExit
     folder: Path | None
     seconds: float
     memory: RunMemory
@@ -128,7 +130,7 @@ class RunRequest:
 
 def run_command(
     request: RunRequest, facts: Facts, matrix: Matrix | None, guard: Guard
-) -> RunOutcome:
+) -> RunResult:
     """Run a command under supervision, keep a record, and diagnose a failure.
 
     Args:
@@ -164,7 +166,7 @@ def run_command(
                 DIAGNOSIS, _diagnose, request, ended, facts, matrix, watcher, record, guard
             )
         record.end(_end_document(ended, seconds, watcher, report, guard))
-    return RunOutcome(ended, record.folder, seconds, watcher.memory, report)
+    return RunResult(ended, record.folder, seconds, watcher.memory, report)
 
 
 def _cwd() -> Path | None:
@@ -178,7 +180,7 @@ def _cwd() -> Path | None:
 def _search(matrix: Matrix | None, guard: Guard, request: RunRequest) -> OutputSearch | None:
     if matrix is None or request.is_direct or not hasattr(os, "fork"):
         return None
-    return guard.attempt(SEARCH, OutputSearch, marks_of(matrix))
+    return guard.attempt(SEARCH, OutputSearch, search_patterns_of(matrix))
 
 
 def _variables(request: RunRequest, record: RecordSink) -> dict[str, str]:
@@ -188,7 +190,7 @@ def _variables(request: RunRequest, record: RecordSink) -> dict[str, str]:
 
 def _diagnose(
     request: RunRequest,
-    ended: Ended,
+    ended: CommandExit,
     facts: Facts,
     matrix: Matrix,
     watcher: RunWatcher,
@@ -253,7 +255,7 @@ def compare_with_earlier(root: Path, run: RunRecord, *, is_whole: bool = False) 
 
 
 def _end_document(
-    ended: Ended, seconds: float, watcher: RunWatcher, report: Report | None, guard: Guard
+    ended: CommandExit, seconds: float, watcher: RunWatcher, report: Report | None, guard: Guard
 ) -> dict[str, object]:
     memory = watcher.memory
     return {

@@ -16,9 +16,9 @@ from envguard.supervise.sampling import GpuWatch, Sampler
 if TYPE_CHECKING:
     from envguard.crash.phases import Phase
     from envguard.crash.samples import Sample
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
     from envguard.supervise.output_search import OutputSearch
-    from envguard.supervise.record import RecordSink
+    from envguard.supervise.run_record import RecordSink
 
 
 _FASTEST_S, _USUAL_S, _SLOWEST_S = 0.2, 1.0, 5.0
@@ -117,7 +117,7 @@ class RunWatcher:
         hit = self._output_search.pump()
         self._follow(hit)
 
-    def _follow(self, hit: Hit | None) -> None:
+    def _follow(self, hit: SignatureMatch | None) -> None:
         """Enter the phase that a line shows, unless a later one is known.
 
         The search may be behind: what the program itself has said since that line counts.

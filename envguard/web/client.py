@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import requests
 
-    from envguard.web.limits import Limits
+    from envguard.web.limits import LockLimits
 
 
 _FORMAT = "v1"
@@ -290,7 +290,7 @@ class Web:
         *,
         is_offline: bool = False,
         timeouts: Timeouts | None = None,
-        limits: Limits | None = None,
+        limits: LockLimits | None = None,
         authorities: str = "",
     ) -> None:
         self.cache = cache

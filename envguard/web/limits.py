@@ -19,7 +19,7 @@ _MOST_MEMORY_BYTES = 8 * 1024**3
 _LEAST_MEMORY_BYTES = 2 * 1024**3
 
 
-class Limits:
+class LockLimits:
     """What one lock may take in all, whatever it asks of uv and of servers.
 
     Args:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from envguard.binary.inspected import InspectedEnvironment
 from envguard.binary.listing import all_folders, digest, find_jit_caches, list_files, signature_of
-from envguard.binary.subject import Subject
 from envguard.facts.gaps import GapReason
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def test_what_is_not_there_has_no_signature(tmp_path: Path) -> None:
     assert signature_of("a\0b") is None
 
 
-def subject(folder: Path) -> Subject:
-    return Subject((), None, {"TORCH_EXTENSIONS_DIR": str(folder)}, None)
+def subject(folder: Path) -> InspectedEnvironment:
+    return InspectedEnvironment((), None, {"TORCH_EXTENSIONS_DIR": str(folder)}, None)
 
 
 def test_no_folder_is_no_gap(tmp_path: Path) -> None:

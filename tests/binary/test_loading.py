@@ -10,10 +10,10 @@ from envguard.facts.binary import Loading
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envguard.binary.loading import Place
+    from envguard.binary.loading import ImportSite
 
 
-def place_of(site: Path, files: dict[str, str], module: str = "pkg/_C.abi3.so") -> Place:
+def place_of(site: Path, files: dict[str, str], module: str = "pkg/_C.abi3.so") -> ImportSite:
     for name, text in files.items():
         (site / name).parent.mkdir(parents=True, exist_ok=True)
         (site / name).write_text(text)

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from envguard.binary.subject import Subject
+from envguard.binary.inspected import InspectedEnvironment
 
 
-def subject(folder: Path, torch: Path | None = None, executable: Path | None = None) -> Subject:
-    return Subject((folder,), torch, {}, executable)
+def subject(
+    folder: Path, torch: Path | None = None, executable: Path | None = None
+) -> InspectedEnvironment:
+    return InspectedEnvironment((folder,), torch, {}, executable)
 
 
 @pytest.mark.parametrize(

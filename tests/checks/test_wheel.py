@@ -20,7 +20,7 @@ from envguard.facts.environment import Accelerator, BuildOrigin, Environment, Ma
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import Machine, Platform
 from envguard.facts.versions import CudaVersion
-from envguard.ingest.pins import add_pins
+from envguard.ingest.stated_pins import add_pins
 from envguard.matrix.complete import complete_facts
 from tests.checks.sample import (
     H100,

@@ -12,7 +12,7 @@ import pytest
 
 from envguard.cli.main import main
 from tests.smoke.fake import FAKE_TORCH, MATRIX
-from tests.smoke.test_report import SCHEMA
+from tests.smoke.test_smoke_report import SCHEMA
 from tests.stubs.machine import A100, T4, StubMachine
 
 

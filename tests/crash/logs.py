@@ -18,8 +18,8 @@ from envguard.crash.diagnose import diagnose
 from envguard.crash.phases import Phase
 from envguard.crash.scan import scan_stream
 from envguard.facts.facts import Facts
-from envguard.ingest.pins import add_pins
 from envguard.ingest.stated import parse_stated, stated_facts
+from envguard.ingest.stated_pins import add_pins
 from envguard.matrix.loader import Matrix
 
 if TYPE_CHECKING:

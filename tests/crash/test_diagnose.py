@@ -7,8 +7,8 @@ import pytest
 from envguard.facts.facts import Facts
 from envguard.facts.findings import Status
 from envguard.facts.machine import Limits, Machine
-from envguard.ingest.pins import add_pins
 from envguard.ingest.stated import parse_stated, stated_facts
+from envguard.ingest.stated_pins import add_pins
 from tests.crash.logs import report_of
 
 NO_CODE = "RuntimeError: CUDA error: no kernel image is available for execution on the device\n"

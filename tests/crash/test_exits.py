@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envguard.crash.exits import Death, count_ranks, find_deaths, normalise_exit
+from envguard.crash.exits import ProcessExit, count_ranks, find_process_exits, normalise_exit
 from tests.crash.logs import MATRIX
 from tests.crash.test_scan import scan
 
@@ -67,8 +67,8 @@ Root Cause (first observed failure):
 """
 
 
-def root(text: str, exit_code: int | None = None) -> Death:
-    return find_deaths(scan(text.encode()), exit_code, MATRIX.signals)[0]
+def root(text: str, exit_code: int | None = None) -> ProcessExit:
+    return find_process_exits(scan(text.encode()), exit_code, MATRIX.signals)[0]
 
 
 def test_torchruns_first_observed_failure_is_the_root_and_its_siblings_follow() -> None:
@@ -89,7 +89,7 @@ def test_deepspeeds_line_names_the_status_and_not_the_rank() -> None:
 
 def test_a_rank_that_was_asked_to_stop_comes_after_one_that_was_not() -> None:
     text = FAILED.format(-15, 0, 10) + FAILED.format(-6, 1, 11)
-    deaths = find_deaths(scan(text.encode()), None, MATRIX.signals)
+    deaths = find_process_exits(scan(text.encode()), None, MATRIX.signals)
     assert [death.ending.name for death in deaths] == ["SIGABRT", "SIGTERM"]
 
 
@@ -105,7 +105,7 @@ def test_the_stated_status_counts_where_the_log_has_none() -> None:
 
 
 def test_a_log_without_deaths_has_none() -> None:
-    assert find_deaths(scan(b"step 100\n"), 1, MATRIX.signals) == ()
+    assert find_process_exits(scan(b"step 100\n"), 1, MATRIX.signals) == ()
 
 
 def test_ranks_are_counted_from_what_launchers_print() -> None:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from envguard.crash.scan import scan_stream
-from envguard.signatures import NOISE, Mark, build_search, keys_of
+from envguard.signatures import NOISE, SearchPattern, build_search, keys_of
 from tests.crash.logs import FOLDER, MATRIX, load_log, report_of
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def test_digits_matter_however_often_they_did_not() -> None:
     ],
 )
 def test_which_patterns_ask_for_certain_digits(pattern: str, reads: bool) -> None:
-    assert Mark("m", pattern, (b"x",)).reads_digits is reads
+    assert SearchPattern("m", pattern, (b"x",)).reads_digits is reads
 
 
 @given(st.lists(st.sampled_from(MATRIX.causes.signatures), min_size=1, max_size=6))

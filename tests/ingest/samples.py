@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envguard.ingest.detect import load_text
-from envguard.ingest.text import decode_text
+from envguard.ingest.plain_text import decode_text
 
 if TYPE_CHECKING:
     from envguard.facts.facts import Facts

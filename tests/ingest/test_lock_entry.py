@@ -7,7 +7,7 @@ from packaging.version import Version
 
 from envguard.facts.machine import Platform
 from envguard.ingest.lock_entry import (
-    Target,
+    LockfileTarget,
     Wheel,
     environments_of,
     holds,
@@ -41,16 +41,16 @@ from envguard.ingest.lock_entry import (
 def test_tags_admit_a_target(
     tags: str, platform: str, python: str, free_threaded: bool, expected: bool
 ) -> None:
-    target = Target(Platform.parse(platform), Version(python), free_threaded)
+    target = LockfileTarget(Platform.parse(platform), Version(python), free_threaded)
     assert Wheel(f"x-1.0-{tags}.whl").fits(target) is expected
 
 
 def test_unknown_target_is_admitted_by_every_wheel() -> None:
-    assert Wheel("x-1.0-cp312-cp312-win_amd64.whl").fits(Target())
+    assert Wheel("x-1.0-cp312-cp312-win_amd64.whl").fits(LockfileTarget())
 
 
 def test_name_that_is_no_wheel_fits_nothing() -> None:
-    assert not Wheel("x.whl").fits(Target())
+    assert not Wheel("x.whl").fits(LockfileTarget())
 
 
 def test_addresses_are_decoded_and_other_files_left_out() -> None:
@@ -98,19 +98,19 @@ def test_marker_that_cannot_be_decided_holds() -> None:
 
 
 def test_known_target_is_one_environment() -> None:
-    target = Target(Platform.parse("linux-x86_64"), Version("3.12"))
+    target = LockfileTarget(Platform.parse("linux-x86_64"), Version("3.12"))
     assert len(environments_of(target, ">=3.9")) == 1
 
 
 def test_unknown_python_is_the_oldest_and_newest_that_the_lock_admits() -> None:
-    target = Target(Platform.parse("linux-x86_64"))
+    target = LockfileTarget(Platform.parse("linux-x86_64"))
     found = environments_of(target, ">=3.11,<3.13")
     assert [env["python_version"] for env in found] == ["3.11", "3.12"]
     assert [env["python_version"] for env in environments_of(target, "==3.12.*")] == ["3.12"]
 
 
 def test_unknown_platform_is_every_common_one() -> None:
-    found = environments_of(Target(python=Version("3.12")), "")
+    found = environments_of(LockfileTarget(python=Version("3.12")), "")
     assert [(e["sys_platform"], e["platform_machine"]) for e in found] == [
         ("linux", "x86_64"),
         ("linux", "aarch64"),

@@ -5,11 +5,11 @@ from packaging.version import Version
 
 from envguard.errors import InputError
 from envguard.facts.machine import Platform
-from envguard.ingest.lock_entry import Target
+from envguard.ingest.lock_entry import LockfileTarget
 from envguard.ingest.lockfile import load_lockfile
 from tests.ingest.samples import SAMPLES
 
-LINUX = Target(Platform.parse("linux-x86_64"), Version("3.12"))
+LINUX = LockfileTarget(Platform.parse("linux-x86_64"), Version("3.12"))
 TEXT = (SAMPLES / "locks" / "pdm" / "pdm.lock").read_text()
 
 

@@ -7,13 +7,13 @@ from packaging.version import Version
 
 from envguard.errors import InputError
 from envguard.facts.machine import Platform
-from envguard.ingest.lock_entry import Target
+from envguard.ingest.lock_entry import LockfileTarget
 from envguard.ingest.lockfile import load_lockfile
 
 if TYPE_CHECKING:
     from envguard.facts.environment import Environment
 
-LINUX = Target(Platform.parse("linux-x86_64"), Version("3.12"))
+LINUX = LockfileTarget(Platform.parse("linux-x86_64"), Version("3.12"))
 TAIL = '[metadata]\nlock-version = "2.1"\npython-versions = "^3.11"\ncontent-hash = "0"\n'
 
 

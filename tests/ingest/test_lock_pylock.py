@@ -14,12 +14,12 @@ from envguard.facts.versions import (
     CudaVersion,
     DriverVersion,
 )
-from envguard.ingest.lock_entry import Target
+from envguard.ingest.lock_entry import LockfileTarget
 from envguard.ingest.lockfile import load_lockfile
 from tests.ingest.samples import SAMPLES
 
 TEXT = (SAMPLES / "locks" / "pylock.toml").read_text()
-LINUX = Target(Platform.parse("linux-x86_64"), Version("3.12"))
+LINUX = LockfileTarget(Platform.parse("linux-x86_64"), Version("3.12"))
 
 
 def test_record_of_an_own_lock_is_typed() -> None:
@@ -52,7 +52,7 @@ def test_lock_of_another_tool_has_no_record() -> None:
 
 
 def test_other_environments_are_a_mismatch() -> None:
-    target = Target(Platform.parse("windows-x86_64"), Version("3.12"))
+    target = LockfileTarget(Platform.parse("windows-x86_64"), Version("3.12"))
     found = load_lockfile("pylock.toml", TEXT, target=target)
     gap = next(g for g in found.gaps if g.fact == "environment.distributions")
     assert gap.reason is GapReason.MISMATCH

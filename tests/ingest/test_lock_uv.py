@@ -5,10 +5,10 @@ from packaging.version import Version
 
 from envguard.errors import InputError
 from envguard.facts.machine import Platform
-from envguard.ingest.lock_entry import Target
+from envguard.ingest.lock_entry import LockfileTarget
 from envguard.ingest.lockfile import load_lockfile
 
-LINUX = Target(Platform.parse("linux-x86_64"), Version("3.12"))
+LINUX = LockfileTarget(Platform.parse("linux-x86_64"), Version("3.12"))
 HEAD = 'version = 1\nrequires-python = ">=3.11"\n'
 PYPI = 'source = { registry = "https://index.example/simple" }\n'
 

@@ -12,21 +12,21 @@ from envguard.facts.environment import Accelerator, BuildOrigin, Environment, Ma
 from envguard.facts.gaps import GapReason
 from envguard.facts.machine import Platform
 from envguard.facts.versions import CudaVersion
-from envguard.ingest.lock_entry import Target
+from envguard.ingest.lock_entry import LockfileTarget
 from envguard.ingest.lockfile import Lockfile, load_lockfile, looks_like_lockfile
 from tests.ingest.samples import LOCKS, SAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LINUX = Target(Platform.parse("linux-x86_64"), Version("3.12"))
-ARM = Target(Platform.parse("linux-aarch64"), Version("3.12"))
-MAC = Target(Platform.parse("macos-aarch64"), Version("3.12"))
-WINDOWS = Target(Platform.parse("windows-x86_64"), Version("3.11"))
-NOWHERE = Target()
+LINUX = LockfileTarget(Platform.parse("linux-x86_64"), Version("3.12"))
+ARM = LockfileTarget(Platform.parse("linux-aarch64"), Version("3.12"))
+MAC = LockfileTarget(Platform.parse("macos-aarch64"), Version("3.12"))
+WINDOWS = LockfileTarget(Platform.parse("windows-x86_64"), Version("3.11"))
+NOWHERE = LockfileTarget()
 
 
-def lock(name: str, target: Target = LINUX) -> Lockfile:
+def lock(name: str, target: LockfileTarget = LINUX) -> Lockfile:
     path = SAMPLES / "locks" / name
     return load_lockfile(path.name, path.read_text(), target=target)
 
@@ -72,7 +72,7 @@ NOT_TOLD = ("None", None, "None")
     ],
 )
 def test_torch_build_behind_a_lock(
-    name: str, target: Target, expected: tuple[str, Accelerator | None, str]
+    name: str, target: LockfileTarget, expected: tuple[str, Accelerator | None, str]
 ) -> None:
     assert torch_words(lock(name, target).environment) == expected
 
@@ -172,7 +172,7 @@ def test_missing_wheel_for_the_target_is_a_gap() -> None:
 
 
 def test_python_that_the_lock_does_not_admit_is_a_mismatch() -> None:
-    target = Target(Platform.parse("linux-x86_64"), Version("3.9"))
+    target = LockfileTarget(Platform.parse("linux-x86_64"), Version("3.9"))
     gap = next(
         g for g in lock("uv_plain/uv.lock", target).gaps if g.fact == "environment.interpreter"
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from envguard.errors import InputError
 from envguard.facts.codec import to_dict
 from envguard.ingest.detect import load_text
-from envguard.ingest.lock_entry import Target
+from envguard.ingest.lock_entry import LockfileTarget
 from envguard.ingest.lockfile import load_lockfile
 from tests.ingest.samples import LOCKS, REPORTS, report
 
@@ -80,7 +80,7 @@ def check_report(text: str) -> None:
 def outcome(name: str, text: str) -> str:
     """The name that a loaded lock keeps, or the message of the error."""
     try:
-        found = load_lockfile(name, text, target=Target())
+        found = load_lockfile(name, text, target=LockfileTarget())
     except InputError as err:
         return err.message
     return str(to_dict(found.environment)["document"])

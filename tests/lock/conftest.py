@@ -13,9 +13,9 @@ from envguard.cli.main import main
 from envguard.facts.machine import Driver, Gpu, Host, Machine, Platform
 from envguard.facts.versions import ComputeCapability, DriverVersion
 from envguard.lock.companions import torch_family
-from envguard.lock.index import IndexSettings
+from envguard.lock.package_index import IndexSettings
 from envguard.lock.project import Problem
-from envguard.lock.request import LockRequest, Target, parse_words
+from envguard.lock.request import LockRequest, Target, parse_arguments
 from envguard.lock.uv import Uv, find_uv
 from envguard.matrix.loader import Matrix
 from tests.loopback.index import LoopbackIndex
@@ -126,7 +126,7 @@ def ask(
 ) -> LockRequest:
     """A request to the loopback indexes for Linux, Python 3.12 and glibc 2.31."""
     return LockRequest(
-        requirements=parse_words(words),
+        requirements=parse_arguments(words),
         target=target or Target(LINUX, Version("3.12"), Version("2.31")),
         machines=machines,
         indexes=IndexSettings(torch or index.torch, index.default),

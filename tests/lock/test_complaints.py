@@ -9,7 +9,7 @@ from packaging.specifiers import SpecifierSet
 
 from envguard.errors import NetworkError, ToolError
 from envguard.lock.complaints import UnsolvableError, check_config_was_read, explain_failure
-from envguard.lock.uv import Ended
+from envguard.lock.uv import UvExit
 
 SAID = Path(__file__).with_name("said")
 
@@ -20,7 +20,7 @@ def said(name: str) -> str:
 
 
 def unsolvable(name: str) -> UnsolvableError:
-    error = explain_failure(Ended(1, said(name)))
+    error = explain_failure(UvExit(1, said(name)))
     assert isinstance(error, UnsolvableError)
     return error
 
@@ -85,14 +85,14 @@ def test_tree_form_of_older_releases_is_understood() -> None:
     ],
 )
 def test_trouble_with_an_index_is_a_network_error(name: str, message: str) -> None:
-    error = explain_failure(Ended(2, said(name)))
+    error = explain_failure(UvExit(2, said(name)))
     assert isinstance(error, NetworkError)
     assert error.message.startswith(message)
     assert "s3cret" not in error.message
 
 
 def test_source_that_cannot_say_what_it_needs_is_one_line() -> None:
-    error = explain_failure(Ended(1, said("build")))
+    error = explain_failure(UvExit(1, said("build")))
     assert isinstance(error, ToolError)
     assert error.message == (
         "flash-attn 2.8.3 has no wheel for the target and its source does not say what it needs "
@@ -109,7 +109,7 @@ def test_source_that_cannot_say_what_it_needs_is_one_line() -> None:
     ],
 )
 def test_anything_else_is_a_tool_error(returncode: int, talk: str, message: str) -> None:
-    error = explain_failure(Ended(returncode, talk))
+    error = explain_failure(UvExit(returncode, talk))
     assert isinstance(error, ToolError)
     assert error.message == message
 
@@ -121,13 +121,13 @@ def test_older_words_for_being_offline_are_understood() -> None:
         "  Caused by: Network connectivity is disabled, but the requested data wasn't found in "
         "the cache for: `https://files.example/x-1.0-py3-none-any.whl`\n"
     )
-    error = explain_failure(Ended(2, talk))
+    error = explain_failure(UvExit(2, talk))
     assert isinstance(error, NetworkError)
     assert error.message.startswith("offline: ")
 
 
 def test_endless_reason_is_cut() -> None:
-    error = explain_failure(Ended(2, f"error: {'x' * 100_000}"))
+    error = explain_failure(UvExit(2, f"error: {'x' * 100_000}"))
     assert len(error.message) < 500
 
 
@@ -137,5 +137,5 @@ def test_ignored_project_file_is_an_error() -> None:
         "  TOML parse error at line 9, column 1\n"
     )
     with pytest.raises(ToolError, match="does not understand its project file"):
-        check_config_was_read(Ended(0, talk))
-    check_config_was_read(Ended(0, "warning: something else"))
+        check_config_was_read(UvExit(0, talk))
+    check_config_was_read(UvExit(0, "warning: something else"))

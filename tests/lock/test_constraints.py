@@ -15,8 +15,8 @@ from envguard.facts.machine import Platform
 from envguard.facts.versions import ComputeCapability, CudaVersion
 from envguard.lock.constraints import (
     Bounds,
+    BuildTarget,
     Interval,
-    Situation,
     bounds_for,
     find_repairs,
     interval_of,
@@ -24,7 +24,7 @@ from envguard.lock.constraints import (
     runs_of,
 )
 from envguard.lock.pins import Artifact, Pin
-from envguard.lock.request import LockRequest, Target, parse_words
+from envguard.lock.request import LockRequest, Target, parse_arguments
 
 if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix
@@ -36,8 +36,8 @@ def situation(
     python: str = "3.12.0",
     capability: str = "9.0",
     system: str = "linux",
-) -> Situation:
-    return Situation(
+) -> BuildTarget:
+    return BuildTarget(
         Version(torch),
         CudaVersion.parse(cuda) if cuda else None,
         Version(python),
@@ -46,9 +46,9 @@ def situation(
     )
 
 
-def ask(matrix: Matrix, found: Situation, *words: str) -> Bounds:
+def ask(matrix: Matrix, found: BuildTarget, *words: str) -> Bounds:
     target = Target(Platform.parse("linux-x86_64"), Version("3.12"))
-    request = LockRequest(parse_words(words), target)
+    request = LockRequest(parse_arguments(words), target)
     return bounds_for({word.split("=")[0].split("<")[0] for word in words}, found, request, matrix)
 
 
@@ -193,7 +193,7 @@ def repairs(
     python: str = "3.11.0",
     known: tuple[str, ...] = (),
 ) -> Bounds:
-    situation = Situation(
+    situation = BuildTarget(
         Version(torch),
         CudaVersion.parse("12.1"),
         Version(python),
@@ -201,7 +201,7 @@ def repairs(
         ComputeCapability.parse("9.0"),
     )
     request = LockRequest(
-        parse_words(words), Target(Platform.parse("linux-x86_64"), Version("3.11"))
+        parse_arguments(words), Target(Platform.parse("linux-x86_64"), Version("3.11"))
     )
     return find_repairs(found, frozenset(known), situation, request, matrix)
 

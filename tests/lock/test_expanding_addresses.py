@@ -16,9 +16,9 @@ from packaging.version import Version
 
 from envguard.errors import InputError, NetworkError
 from envguard.lock import FORMATS, render_lock
-from envguard.lock.formats.requirements import Style
-from envguard.lock.index import make_index_settings, plain_file, plain_index
-from envguard.lock.plan import LockPlan, plan_lock
+from envguard.lock.formats.requirements import RequirementsStyle
+from envguard.lock.lock_plan import LockPlan, plan_lock
+from envguard.lock.package_index import make_index_settings, plain_file, plain_index
 from envguard.lock.request import Target
 from tests.lock.conftest import LINUX, ask, v100
 from tests.loopback.world import torch_pages
@@ -115,9 +115,9 @@ def plan(mirror: Mirror, index: LoopbackIndex, matrix: Matrix, uv: Uv) -> LockPl
 
 
 @pytest.mark.parametrize("form", sorted(FORMATS))
-@pytest.mark.parametrize("style", list(Style))
+@pytest.mark.parametrize("style", list(RequirementsStyle))
 def test_no_form_holds_a_query_or_anything_that_expands(
-    plan: LockPlan, form: str, style: Style
+    plan: LockPlan, form: str, style: RequirementsStyle
 ) -> None:
     text = render_lock(plan, form, style)
     assert "2.14.1" in text

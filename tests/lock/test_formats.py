@@ -14,9 +14,9 @@ from packaging.utils import canonicalize_name
 
 from envguard.errors import InputError
 from envguard.lock import FORMATS, format_of, render_lock
-from envguard.lock.formats.requirements import Style
-from envguard.lock.index import IndexSettings
-from envguard.lock.plan import LockPlan, plan_lock
+from envguard.lock.formats.requirements import RequirementsStyle
+from envguard.lock.lock_plan import LockPlan, plan_lock
+from envguard.lock.package_index import IndexSettings
 from tests.lock.conftest import ask, v100
 
 if TYPE_CHECKING:
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from tests.loopback.index import LoopbackIndex
 
 GOLDEN = Path(__file__).with_name("golden")
-FORMS = [("pylock", Style.URLS), ("requirements", Style.URLS), ("requirements", Style.INDEX)]
+FORMS = [
+    ("pylock", RequirementsStyle.URLS),
+    ("requirements", RequirementsStyle.URLS),
+    ("requirements", RequirementsStyle.INDEX),
+]
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +52,18 @@ def private_plan(index: LoopbackIndex, matrix: Matrix, uv: Uv) -> LockPlan:
 @pytest.mark.parametrize(
     ("form", "style", "name"),
     [
-        ("pylock", Style.URLS, "pylock.toml"),
-        ("requirements", Style.URLS, "requirements-urls.txt"),
-        ("requirements", Style.INDEX, "requirements-index.txt"),
+        ("pylock", RequirementsStyle.URLS, "pylock.toml"),
+        ("requirements", RequirementsStyle.URLS, "requirements-urls.txt"),
+        ("requirements", RequirementsStyle.INDEX, "requirements-index.txt"),
     ],
 )
 def test_lock_is_written_as_agreed(
-    plan: LockPlan, index: LoopbackIndex, matrix: Matrix, form: str, style: Style, name: str
+    plan: LockPlan,
+    index: LoopbackIndex,
+    matrix: Matrix,
+    form: str,
+    style: RequirementsStyle,
+    name: str,
 ) -> None:
     text = render_lock(plan, form, style).replace(index.address, "http://index.example")
     text = text.replace(matrix.manifest.data_version, "2026.11.29")
@@ -63,7 +72,12 @@ def test_lock_is_written_as_agreed(
 
 @pytest.mark.parametrize(("form", "style"), FORMS)
 def test_equal_requests_give_equal_bytes(
-    plan: LockPlan, index: LoopbackIndex, matrix: Matrix, uv: Uv, form: str, style: Style
+    plan: LockPlan,
+    index: LoopbackIndex,
+    matrix: Matrix,
+    uv: Uv,
+    form: str,
+    style: RequirementsStyle,
 ) -> None:
     request = ask(index, "deepspeed", "torchaudio", "torch==2.8.0+cu126", machines=(v100(),))
     again = plan_lock(request, matrix, uv)
@@ -71,7 +85,9 @@ def test_equal_requests_give_equal_bytes(
 
 
 @pytest.mark.parametrize(("form", "style"), FORMS)
-def test_no_format_holds_credentials(private_plan: LockPlan, form: str, style: Style) -> None:
+def test_no_format_holds_credentials(
+    private_plan: LockPlan, form: str, style: RequirementsStyle
+) -> None:
     text = render_lock(private_plan, form, style)
     assert "s3cret" not in text
     assert "reader" not in text
@@ -131,14 +147,14 @@ def test_rejected_builds_keep_their_reasons(index: LoopbackIndex, matrix: Matrix
 
 
 def test_plus_is_quoted_in_addresses_of_requirements(plan: LockPlan) -> None:
-    text = render_lock(plan, "requirements", Style.URLS)
+    text = render_lock(plan, "requirements", RequirementsStyle.URLS)
     line = next(line for line in text.splitlines() if line.startswith("torch @"))
     assert "/torch-2.8.0%2Bcu126-cp312-cp312-manylinux_2_28_x86_64.whl#sha256=ce6e6a1f" in line
     assert "+" not in line
 
 
 def test_each_requirement_has_a_hash(plan: LockPlan) -> None:
-    for style in Style:
+    for style in RequirementsStyle:
         text = render_lock(plan, "requirements", style)
         assert text.count("sha256") >= len(plan.pins)
 

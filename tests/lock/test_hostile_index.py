@@ -13,7 +13,7 @@ import pytest
 from envguard.errors import InputError, ToolError
 from envguard.lock.resolve import resolve
 from envguard.lock.uv import MemoryLimitError, find_uv, run_uv
-from envguard.web.limits import Limits
+from envguard.web.limits import LockLimits
 from tests.lock.conftest import TARGET, V100
 from tests.loopback.hostile import PHRASE, Authority, HostileServer
 from tests.loopback.index import PASSWORD, USER
@@ -96,7 +96,7 @@ def test_endless_page_that_nobody_looked_at_stops_at_the_limit_of_memory(
     page = f"{hostile.address}/endless/simple"
     (tmp_path / "in.txt").write_text("timm\n")
     words = ("pip", "compile", "--quiet", "--no-cache", "--default-index", page, "in.txt")
-    limits = Limits(120, memory_bytes=512 * 1024**2)
+    limits = LockLimits(120, memory_bytes=512 * 1024**2)
     with pytest.raises(MemoryLimitError, match=r"uv took more than 0\.5 GiB of memory"):
         run_uv(uv, words, folder=tmp_path, limits=limits)
 
@@ -106,7 +106,7 @@ def test_index_that_says_nothing_ends_with_the_time_of_the_whole_lock(
 ) -> None:
     """A page that nobody named hangs: no look is at it, the limit is one for all runs of uv."""
     fresh = find_uv({**uv.variables, "UV_CACHE_DIR": str(tmp_path), "UV_HTTP_TIMEOUT": "100"})
-    limits = Limits(3)
+    limits = LockLimits(3)
     limits.looked_at.add(f"{hostile.address}/hang/whl/torch/")
     with pytest.raises(ToolError, match="within 3 s, the limit") as caught:
         resolve(replace(problem, torch_index=f"{hostile.address}/hang/whl"), fresh, limits=limits)
@@ -117,7 +117,7 @@ def test_index_that_says_nothing_ends_with_the_time_of_the_whole_lock(
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])
 def test_time_limit_is_a_number_of_seconds(seconds: float) -> None:
     with pytest.raises(InputError, match="--time-limit"):
-        Limits(seconds)
+        LockLimits(seconds)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 from packaging.version import Version
 
 from envguard.lock import render_lock
-from envguard.lock.formats.requirements import Style
-from envguard.lock.plan import LockPlan, plan_lock
+from envguard.lock.formats.requirements import RequirementsStyle
+from envguard.lock.lock_plan import LockPlan, plan_lock
 from envguard.lock.request import Target
 from tests.lock.conftest import LINUX, ask, v100
 
@@ -42,9 +42,9 @@ def plan(index: LoopbackIndex, matrix: Matrix, uv: Uv) -> LockPlan:
 
 @pytest.fixture(
     params=[
-        ("pylock.toml", "pylock", Style.URLS),
-        ("requirements.txt", "requirements", Style.URLS),
-        ("requirements-index.txt", "requirements", Style.INDEX),
+        ("pylock.toml", "pylock", RequirementsStyle.URLS),
+        ("requirements.txt", "requirements", RequirementsStyle.URLS),
+        ("requirements-index.txt", "requirements", RequirementsStyle.INDEX),
     ],
     ids=lambda param: param[0],
 )

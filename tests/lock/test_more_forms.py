@@ -15,8 +15,8 @@ from packaging.version import Version
 
 from envguard.errors import InputError
 from envguard.lock import render_lock
-from envguard.lock.formats.requirements import Style
-from envguard.lock.plan import LockPlan, plan_lock
+from envguard.lock.formats.requirements import RequirementsStyle
+from envguard.lock.lock_plan import LockPlan, plan_lock
 from envguard.lock.request import Target
 from envguard.web.client import Web
 from envguard.web.releases import Releases
@@ -26,7 +26,7 @@ from tests.lock.yaml_reader import read_strict_yaml
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envguard.lock.plan import Locks
+    from envguard.lock.lock_plan import Locks
     from envguard.lock.uv import Uv
     from envguard.matrix.loader import Matrix
     from tests.loopback.index import LoopbackIndex
@@ -190,7 +190,7 @@ def test_uv_project_carries_the_bounds_of_the_matrix(
 
 @pytest.mark.parametrize("form", ["environment", "dockerfile", "requirements"])
 def test_index_style_names_all_indexes(plan: LockPlan, form: str, index: LoopbackIndex) -> None:
-    text = render_lock(plan, form, Style.INDEX)
+    text = render_lock(plan, form, RequirementsStyle.INDEX)
     assert f"--index-url {index.default}" in text
     assert f"--extra-index-url {plan.torch_index}" in text
     assert "torch==2.13.0+cu126" in text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.lock.plan import plan_lock
+from envguard.lock.lock_plan import plan_lock
 from envguard.lock.uv import find_uv
 from tests.lock.conftest import ask, v100
 

@@ -13,8 +13,8 @@ from envguard.errors import ExitCode, NetworkError, NoBuildError
 from envguard.facts.machine import Driver, Host, Machine
 from envguard.facts.versions import CPU
 from envguard.fit import DriverGrade
-from envguard.lock.index import IndexSettings
-from envguard.lock.plan import LockPlan, make_wish, plan_lock
+from envguard.lock.lock_plan import LockPlan, build_requirements, plan_lock
+from envguard.lock.package_index import IndexSettings
 from envguard.lock.request import Target
 from tests.lock.conftest import LINUX, ask, h100, v100
 from tests.loopback.index import Trouble
@@ -165,8 +165,8 @@ def test_machine_without_gpu_gets_a_cpu_build_and_is_told(
 
 def test_gpu_machine_never_gets_a_cpu_build_unasked(matrix: Matrix, index: LoopbackIndex) -> None:
     request = ask(index, "torch", machines=(v100("340.1"),))
-    assert not make_wish(request).allow_cpu
-    assert make_wish(replace(request, backend=CPU)).allow_cpu
+    assert not build_requirements(request).allow_cpu
+    assert build_requirements(replace(request, backend=CPU)).allow_cpu
 
 
 def test_driver_that_is_not_known_is_said(index: LoopbackIndex, matrix: Matrix, uv: Uv) -> None:

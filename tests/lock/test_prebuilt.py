@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from envguard.errors import NetworkError, NoBuildError
 from envguard.facts.versions import Backend
-from envguard.lock.plan import LockPlan, plan_lock
+from envguard.lock.lock_plan import LockPlan, plan_lock
 from envguard.lock.prepare import prepare_build
 from envguard.lock.request import Target
 from envguard.web.client import Web, WebCache

@@ -9,7 +9,13 @@ from packaging.version import Version
 
 from envguard.errors import ExitCode, InputError
 from envguard.facts.machine import Platform
-from envguard.lock.request import LockRequest, Target, parse_date, parse_requirement, parse_words
+from envguard.lock.request import (
+    LockRequest,
+    Target,
+    parse_arguments,
+    parse_date,
+    parse_requirement,
+)
 
 
 def target(platform: str = "linux-x86_64", glibc: str | None = None) -> Target:
@@ -43,20 +49,20 @@ def test_marker_of_the_target_holds_there_and_nowhere_else() -> None:
 
 def test_bounds_on_torch_count_where_their_marker_holds() -> None:
     words = ("torch<2.8", "torch>=2.6 ; sys_platform == 'linux'", "torch<2 ; os_name == 'nt'")
-    request = LockRequest(parse_words(words), target())
+    request = LockRequest(parse_arguments(words), target())
     assert request.torch == SpecifierSet("<2.8,>=2.6")
 
 
 def test_constraints_bound_torch_too() -> None:
     constraints = (parse_requirement("torch!=2.7.0", "c.txt:1"),)
-    request = LockRequest(parse_words(["torch"]), target(), constraints=constraints)
+    request = LockRequest(parse_arguments(["torch"]), target(), constraints=constraints)
     assert request.torch == SpecifierSet("!=2.7.0")
 
 
 @pytest.mark.parametrize("word", ["torch<<2", "torch==", "=2", "a b", "", "torch @"])
 def test_word_that_does_not_parse_is_named(word: str) -> None:
     with pytest.raises(InputError, match="argument: requirement") as caught:
-        parse_words([word])
+        parse_arguments([word])
     assert repr(word) in caught.value.message
     assert caught.value.exit_code is ExitCode.USAGE
 
@@ -74,12 +80,12 @@ def test_word_that_does_not_parse_is_named(word: str) -> None:
 )
 def test_address_or_path_is_refused(word: str) -> None:
     with pytest.raises(InputError, match="addres"):
-        parse_words([word])
+        parse_arguments([word])
 
 
 def test_password_in_an_address_is_not_repeated() -> None:
     with pytest.raises(InputError) as caught:
-        parse_words(["x @ https://me:s3cret@index.example/x.whl"])
+        parse_arguments(["x @ https://me:s3cret@index.example/x.whl"])
     assert "s3cret" not in caught.value.message
 
 

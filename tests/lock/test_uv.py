@@ -32,7 +32,7 @@ from envguard.lock.uv import (
     with_default_index,
     without_torch_backend,
 )
-from envguard.web.limits import Limits
+from envguard.web.limits import LockLimits
 from tests.lock.conftest import LINUX
 from tests.lock.problems import asking, origins
 
@@ -136,7 +136,7 @@ def test_end_of_much_talk_is_kept(tmp_path: Path) -> None:
     noise = "i=0; while [ $i -lt 3000 ]; do echo 'noise noise noise' >&2; i=$((i+1)); done"
     script = f"{noise}; echo end >&2; exit 7"
     ended = run_uv(
-        fake_uv(tmp_path, script), [], folder=tmp_path, limits=Limits(30), talk_bytes=1000
+        fake_uv(tmp_path, script), [], folder=tmp_path, limits=LockLimits(30), talk_bytes=1000
     )
     assert ended.returncode == 7
     assert len(ended.talk) == 1000
@@ -146,7 +146,7 @@ def test_end_of_much_talk_is_kept(tmp_path: Path) -> None:
 def test_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     uv = fake_uv(tmp_path, f"sleep 600 & echo $! > {tmp_path}/pid; wait")
     with pytest.raises(ToolError, match="uv did not end within 1 s, the limit for the whole lock"):
-        run_uv(uv, [], folder=tmp_path, limits=Limits(1))
+        run_uv(uv, [], folder=tmp_path, limits=LockLimits(1))
     assert is_gone(int((tmp_path / "pid").read_text()))
 
 
@@ -176,7 +176,7 @@ def test_interrupt_ends_the_child_and_goes_on(tmp_path: Path) -> None:
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            run_uv(uv, [], folder=tmp_path, limits=Limits(60))
+            run_uv(uv, [], folder=tmp_path, limits=LockLimits(60))
     finally:
         timer.cancel()
     assert is_gone(int((tmp_path / "pid").read_text()))
@@ -188,7 +188,7 @@ def test_arguments_of_uv_hold_no_password(tmp_path: Path) -> None:
         Version("9.9"),
         with_default_index({"PATH": os.environ["PATH"]}, "https://me:s3cret@index.example"),
     )
-    run_uv(uv, ["pip", "compile"], folder=tmp_path, limits=Limits(30))
+    run_uv(uv, ["pip", "compile"], folder=tmp_path, limits=LockLimits(30))
     assert (tmp_path / "arguments").read_text() == "pip compile\n"
 
 

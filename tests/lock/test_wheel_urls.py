@@ -15,7 +15,7 @@ from envguard.facts.machine import Platform
 from envguard.facts.versions import Backend
 from envguard.lock.companions import torch_family
 from envguard.lock.existence import choose_wheel, listed_wheels
-from envguard.lock.index import IndexSettings
+from envguard.lock.package_index import IndexSettings
 from envguard.lock.project import Problem
 from envguard.lock.request import Target
 from envguard.lock.resolve import resolve

@@ -7,7 +7,7 @@ from packaging.specifiers import SpecifierSet
 
 from envguard.errors import MatrixError
 from envguard.matrix.breaks import BreakTable
-from envguard.matrix.packages import Scope
+from envguard.matrix.packages import BreakScope
 from envguard.matrix.reading import Document
 
 if TYPE_CHECKING:
@@ -17,23 +17,23 @@ SOURCES = {"s": {"url": "https://docs.example/", "checked": "2026-11-29"}}
 
 # name, scope, condition on the package, what cures it
 ANCHORS = [
-    ("ds-torch-six", Scope.IMPORT, ("deepspeed", "<0.8.2"), ("deepspeed", ">=0.8.2")),
-    ("ds-elastic-log", Scope.IMPORT, ("torch", ">=2.4"), ("deepspeed", ">=0.14.4")),
-    ("ds-elastic-socket", Scope.IMPORT, ("torch", ">=2.4"), ("deepspeed", ">=0.14.4")),
-    ("ds-numpy2-bufsize", Scope.IMPORT, ("numpy", ">=2.0"), ("deepspeed", ">=0.14.4")),
-    ("ds-custom-op", Scope.IMPORT, ("torch", "<2.4"), ("deepspeed", ">=0.19.8")),
-    ("ds-cxx17-torch214", Scope.OP_BUILD, ("torch", ">=2.14"), ("deepspeed", ">=0.19.7")),
-    ("ds-weights-only", Scope.CHECKPOINT_LOAD, ("torch", ">=2.6"), ("deepspeed", ">=0.16.0")),
-    ("torch-numpy2-linux", Scope.NUMPY_INTEROP, ("torch", "<2.3.0"), ("numpy", "<2")),
-    ("torch-setuptools-cap", Scope.RESOLVER, ("setuptools", ">=82"), ("setuptools", "<82")),
-    ("tf-pytree-torch21", Scope.IMPORT, ("torch", ">=2.1,<2.2"), ("torch", ">=2.2")),
-    ("cuda-major-bnb", Scope.RUNTIME, ("torch_cuda", "==13.*"), ("bitsandbytes", ">=0.50.0")),
+    ("ds-torch-six", BreakScope.IMPORT, ("deepspeed", "<0.8.2"), ("deepspeed", ">=0.8.2")),
+    ("ds-elastic-log", BreakScope.IMPORT, ("torch", ">=2.4"), ("deepspeed", ">=0.14.4")),
+    ("ds-elastic-socket", BreakScope.IMPORT, ("torch", ">=2.4"), ("deepspeed", ">=0.14.4")),
+    ("ds-numpy2-bufsize", BreakScope.IMPORT, ("numpy", ">=2.0"), ("deepspeed", ">=0.14.4")),
+    ("ds-custom-op", BreakScope.IMPORT, ("torch", "<2.4"), ("deepspeed", ">=0.19.8")),
+    ("ds-cxx17-torch214", BreakScope.OP_BUILD, ("torch", ">=2.14"), ("deepspeed", ">=0.19.7")),
+    ("ds-weights-only", BreakScope.CHECKPOINT_LOAD, ("torch", ">=2.6"), ("deepspeed", ">=0.16.0")),
+    ("torch-numpy2-linux", BreakScope.NUMPY_INTEROP, ("torch", "<2.3.0"), ("numpy", "<2")),
+    ("torch-setuptools-cap", BreakScope.RESOLVER, ("setuptools", ">=82"), ("setuptools", "<82")),
+    ("tf-pytree-torch21", BreakScope.IMPORT, ("torch", ">=2.1,<2.2"), ("torch", ">=2.2")),
+    ("cuda-major-bnb", BreakScope.RUNTIME, ("torch_cuda", "==13.*"), ("bitsandbytes", ">=0.50.0")),
 ]
 
 
 @pytest.mark.parametrize(("name", "scope", "when", "fix"), ANCHORS)
 def test_anchors(
-    matrix: Matrix, name: str, scope: Scope, when: tuple[str, str], fix: tuple[str, str]
+    matrix: Matrix, name: str, scope: BreakScope, when: tuple[str, str], fix: tuple[str, str]
 ) -> None:
     row = matrix.breaks.named(name)
     assert row is not None

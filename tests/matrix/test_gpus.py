@@ -12,7 +12,7 @@ from envguard.errors import MatrixError
 from envguard.facts.versions import ComputeCapability
 from envguard.matrix.gpus import parse_gpu_name
 from envguard.matrix.loader import Matrix
-from envguard.matrix.rows import Segment
+from envguard.matrix.rows import MarketSegment
 
 if TYPE_CHECKING:
     from tests.matrix.conftest import Break
@@ -212,10 +212,10 @@ def test_a_mistyped_name_gets_suggestions(matrix: Matrix) -> None:
 
 
 def test_segments_tell_data_center_parts(matrix: Matrix) -> None:
-    assert {m.segment for m in matrix.gpus.find("A100-SXM4-80GB")} == {Segment.DATACENTER}
-    assert {m.segment for m in matrix.gpus.find("RTX 4090")} == {Segment.CONSUMER}
-    assert {m.segment for m in matrix.gpus.find("RTX A6000")} == {Segment.WORKSTATION}
-    assert {m.segment for m in matrix.gpus.find("Jetson AGX Orin")} == {Segment.JETSON}
+    assert {m.segment for m in matrix.gpus.find("A100-SXM4-80GB")} == {MarketSegment.DATACENTER}
+    assert {m.segment for m in matrix.gpus.find("RTX 4090")} == {MarketSegment.CONSUMER}
+    assert {m.segment for m in matrix.gpus.find("RTX A6000")} == {MarketSegment.WORKSTATION}
+    assert {m.segment for m in matrix.gpus.find("Jetson AGX Orin")} == {MarketSegment.JETSON}
 
 
 def test_chips_have_capabilities(matrix: Matrix) -> None:

@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from envguard.errors import MatrixError
 from envguard.facts.versions import ComputeCapability, CudaVersion
-from envguard.matrix.packages import AbiKind, BuiltFor, Coverage, Mismatch, PackageTable, Scope
+from envguard.matrix.packages import AbiKind, BreakScope, BuiltFor, Coverage, Mismatch, PackageTable
 from envguard.matrix.reading import Document
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def test_abi_of_compiled_code(matrix: Matrix, name: str, version: str, kind: Abi
 )
 def test_lowest_capability(matrix: Matrix, name: str, version: str, capability: str) -> None:
     rows = table(matrix, name).ranges(Version(version))
-    needed = [r.capability for r in rows if r.capability and r.scope is Scope.RUNTIME]
+    needed = [r.capability for r in rows if r.capability and r.scope is BreakScope.RUNTIME]
     assert needed == [ComputeCapability.parse(capability)]
 
 

@@ -11,7 +11,15 @@ from packaging.version import Version
 from envguard.matrix.loader import Matrix
 from envguard.memory.job import Job, Strategy, Versions
 from envguard.memory.models import guess_shape
-from envguard.memory.plan import GIB, MemoryLimits, MemoryPlan, Phase, Side, limits_of, plan_memory
+from envguard.memory.plan import (
+    GIB,
+    MemoryLimits,
+    MemoryPhase,
+    MemoryPlan,
+    Side,
+    limits_of,
+    plan_memory,
+)
 
 if TYPE_CHECKING:
     from envguard.matrix.memory import MemoryTable
@@ -52,11 +60,11 @@ def plan(wanted: Job, gpu: float | None = None, host: float | None = None) -> Me
     return plan_memory(wanted, table(), limits(gpu, host))
 
 
-def lines(found: MemoryPlan, phase: Phase, side: Side) -> dict[str, Line]:
+def lines(found: MemoryPlan, phase: MemoryPhase, side: Side) -> dict[str, Line]:
     """Lines by formula."""
     return {line.formula: line for line in found.phase(phase).stack(side).lines}
 
 
-def likely(found: MemoryPlan, phase: Phase, side: Side, formula: str) -> float:
+def likely(found: MemoryPlan, phase: MemoryPhase, side: Side, formula: str) -> float:
     """Likely bytes of one line."""
     return lines(found, phase, side)[formula].amount.likely

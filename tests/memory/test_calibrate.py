@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from envguard.errors import InputError
-from envguard.memory.plan import GIB, Phase, Side, calibrate, measured_peaks
+from envguard.memory.plan import GIB, MemoryPhase, Side, calibrate, measured_peaks
 from tests.memory.jobs import job, plan
 
 PLANNED = plan(job("zero2"))
@@ -13,21 +13,21 @@ def test_a_measured_phase_has_what_was_measured() -> None:
     peaks = measured_peaks({"train": 10 * GIB, "save": 70 * GIB, "import": 1 * GIB}, {})
     calibration = calibrate(PLANNED, peaks)
     scaled = calibration.apply(PLANNED)
-    assert scaled.phase(Phase.STEP).host.total.likely == pytest.approx(10 * GIB)
-    assert scaled.phase(Phase.SAVE).host.total.likely == pytest.approx(70 * GIB)
-    assert scaled.phase(Phase.STEP).gpu == PLANNED.phase(Phase.STEP).gpu
+    assert scaled.phase(MemoryPhase.STEP).host.total.likely == pytest.approx(10 * GIB)
+    assert scaled.phase(MemoryPhase.SAVE).host.total.likely == pytest.approx(70 * GIB)
+    assert scaled.phase(MemoryPhase.STEP).gpu == PLANNED.phase(MemoryPhase.STEP).gpu
 
 
 def test_phases_that_were_not_measured_follow_the_middle_factor() -> None:
-    likely = PLANNED.phase(Phase.STEP).host.total.likely
+    likely = PLANNED.phase(MemoryPhase.STEP).host.total.likely
     calibration = calibrate(PLANNED, measured_peaks({"train": int(2 * likely)}, {}))
     scaled = calibration.apply(PLANNED)
-    before = PLANNED.phase(Phase.SAVE).host.total.likely
-    assert scaled.phase(Phase.SAVE).host.total.likely == pytest.approx(2 * before, rel=1e-6)
+    before = PLANNED.phase(MemoryPhase.SAVE).host.total.likely
+    assert scaled.phase(MemoryPhase.SAVE).host.total.likely == pytest.approx(2 * before, rel=1e-6)
 
 
 def test_it_says_what_was_scaled_and_by_how_much() -> None:
-    likely = PLANNED.phase(Phase.SAVE).host.total.likely
+    likely = PLANNED.phase(MemoryPhase.SAVE).host.total.likely
     words = calibrate(PLANNED, measured_peaks({"save": int(1.1 * likely)}, {})).words
     assert words[0].startswith("host in save is scaled by 1.10 to the measured 70.5 GiB")
     assert words[1] == "host in the phases that were not measured is scaled by 1.10"

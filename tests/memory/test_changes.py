@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from envguard.memory.changes import Tried, sweep, try_changes
-from envguard.memory.job import Job, Place, SaveMode
-from envguard.memory.plan import Phase, Planner, Side
+from envguard.memory.changes import TriedChange, sweep, try_changes
+from envguard.memory.job import Job, Placement, SaveMode
+from envguard.memory.plan import MemoryPhase, Planner, Side
 from envguard.memory.verdict import fits
 from tests.memory.jobs import job, limits, table
 
 
-def tried(wanted: Job, gpu: float | None, host: float | None) -> tuple[Tried, ...]:
+def tried(wanted: Job, gpu: float | None, host: float | None) -> tuple[TriedChange, ...]:
     planner, held = Planner(table()), limits(gpu, host)
     return try_changes(planner, held, planner.plan(wanted, held))
 
@@ -43,7 +43,7 @@ def test_whole_weights_that_break_are_cured_by_the_next_stage() -> None:
 
 
 def test_offloaded_states_that_break_are_cured_by_not_offloading_or_nvme() -> None:
-    wanted = job("zero3", gpus=4, optimizer_on=Place.CPU, params_on=Place.CPU)
+    wanted = job("zero3", gpus=4, optimizer_on=Placement.CPU, params_on=Placement.CPU)
     options = [item.change.option for item in tried(wanted, 80, 160)]
     assert "--offload none" in options
     assert "--offload-device nvme" in options
@@ -54,7 +54,7 @@ def test_where_nothing_is_enough_all_that_was_tried_is_told() -> None:
     assert found
     assert not any(item.is_enough for item in found)
     for item in found:
-        assert item.plan.peak(Side.GPU).phase in set(Phase)
+        assert item.plan.peak(Side.GPU).phase in set(MemoryPhase)
 
 
 NAMES = [
@@ -80,7 +80,7 @@ def test_every_strategy_stands_side_by_side() -> None:
     assert [row.name for row in rows] == NAMES
     by_name = {row.name: row for row in rows}
     assert by_name["zero3"].breaks == ()
-    assert [(b.side, b.phase) for b in by_name["zero2"].breaks] == [(Side.HOST, Phase.SAVE)]
+    assert [(b.side, b.phase) for b in by_name["zero2"].breaks] == [(Side.HOST, MemoryPhase.SAVE)]
 
 
 def test_a_save_that_a_framework_has_not_is_its_trainers() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from envguard.errors import InputError
 from envguard.memory.configs import read_configs
-from envguard.memory.job import Optimizer, Place, Precision, Recompute, Strategy
+from envguard.memory.job import Optimizer, Placement, Precision, Recompute, Strategy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,8 +53,8 @@ AUTO: dict[str, Any] = {
 def test_a_deepspeed_file_is_read_as_deepspeed_reads_it(tmp_path: Path) -> None:
     found = read(tmp_path, ds_json=AUTO)
     assert found.get("strategy", Strategy) is Strategy.ZERO3
-    assert found.get("optimizer_on", Place) is Place.CPU
-    assert found.get("params_on", Place) is Place.CPU
+    assert found.get("optimizer_on", Placement) is Placement.CPU
+    assert found.get("params_on", Placement) is Placement.CPU
     assert found.get("sub_group", int) == 1_000_000_000
     assert found.get("gathers_on_save", bool) is True
     assert found.autos == {
@@ -71,7 +71,7 @@ def test_deepspeed_without_a_dtype_trains_in_fp32(tmp_path: Path) -> None:
 
 def test_the_deprecated_offload_switch_still_counts(tmp_path: Path) -> None:
     found = read(tmp_path, ds_json={"zero_optimization": {"stage": 2, "cpu_offload": True}})
-    assert found.get("optimizer_on", Place) is Place.CPU
+    assert found.get("optimizer_on", Placement) is Placement.CPU
 
 
 def test_training_arguments_fill_in_auto(tmp_path: Path) -> None:
@@ -124,8 +124,8 @@ def test_fsdp_of_training_arguments(tmp_path: Path) -> None:
 def test_fsdp_offload_moves_weights_and_optimizer(tmp_path: Path) -> None:
     arguments = {"output_dir": "o", "bf16": True, "fsdp": ["full_shard", "offload"]}
     found = read(tmp_path, args_json=arguments)
-    assert found.get("params_on", Place) is Place.CPU
-    assert found.get("optimizer_on", Place) is Place.CPU
+    assert found.get("params_on", Placement) is Placement.CPU
+    assert found.get("optimizer_on", Placement) is Placement.CPU
 
 
 def test_accelerate_with_fsdp(tmp_path: Path) -> None:
@@ -152,8 +152,8 @@ def test_accelerate_with_deepspeed(tmp_path: Path) -> None:
     )
     found = read(tmp_path, a_yaml=text)
     assert found.get("strategy", Strategy) is Strategy.ZERO3
-    assert found.get("optimizer_on", Place) is Place.CPU
-    assert found.get("params_on", Place) is Place.GPU
+    assert found.get("optimizer_on", Placement) is Placement.CPU
+    assert found.get("params_on", Placement) is Placement.GPU
     assert found.get("zero_init", bool) is False
     assert found.get("gathers_on_save", bool) is True
     assert found.get("precision", Precision) is Precision.FP32

@@ -8,22 +8,22 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envguard.memory.formulas import Part
+from envguard.memory.formulas import MemoryPart
 from envguard.memory.job import (
     Job,
+    JobOption,
     Lora,
     Optimizer,
-    Option,
-    Place,
+    Placement,
     Recompute,
     SaveMode,
     Strategy,
 )
-from envguard.memory.plan import Phase, Side
-from envguard.memory.request import is_valid
+from envguard.memory.job_request import is_valid
+from envguard.memory.plan import MemoryPhase, Side
 from tests.memory.jobs import job, plan
 
-_STATES = {Part.WEIGHTS, Part.GRADIENTS, Part.MASTER, Part.OPTIMIZER}
+_STATES = {MemoryPart.WEIGHTS, MemoryPart.GRADIENTS, MemoryPart.MASTER, MemoryPart.OPTIMIZER}
 PARAMS = st.floats(min_value=1e8, max_value=5e11)
 GPUS = st.sampled_from([1, 2, 4, 8])
 SHARDED = st.sampled_from(["zero1", "zero2", "zero3", "fsdp-full", "fsdp-grad-op"])
@@ -31,7 +31,7 @@ SHARDED = st.sampled_from(["zero1", "zero2", "zero3", "fsdp-full", "fsdp-grad-op
 
 def states(wanted: Job) -> float:
     """Bytes of model states that one GPU holds between steps."""
-    stack = plan(wanted).phase(Phase.SAVE).gpu
+    stack = plan(wanted).phase(MemoryPhase.SAVE).gpu
     return sum(line.amount.likely for line in stack.lines if line.part in _STATES)
 
 
@@ -56,8 +56,10 @@ def test_a_higher_stage_never_raises_the_states_of_a_rank(params: float, gpus: i
 @given(PARAMS, GPUS, SHARDED)
 @settings(max_examples=60, deadline=None)
 def test_a_sharded_save_never_exceeds_a_full_one(params: float, gpus: int, strategy: str) -> None:
-    full = plan(job(strategy, gpus, params, save=SaveMode.FULL)).phase(Phase.SAVE).host.total
-    sharded = plan(job(strategy, gpus, params, save=SaveMode.SHARDED)).phase(Phase.SAVE).host.total
+    full = plan(job(strategy, gpus, params, save=SaveMode.FULL)).phase(MemoryPhase.SAVE).host.total
+    sharded = (
+        plan(job(strategy, gpus, params, save=SaveMode.SHARDED)).phase(MemoryPhase.SAVE).host.total
+    )
     assert sharded.low <= full.low
     assert sharded.likely <= full.likely
     assert sharded.high <= full.high
@@ -68,10 +70,10 @@ def jobs(draw: st.DrawFn) -> Job:
     """Any job whose parts hold together."""
     changes: dict[str, Any] = {
         "optimizer": draw(st.sampled_from(Optimizer)),
-        "optimizer_on": draw(st.sampled_from(Place)),
-        "params_on": draw(st.sampled_from(Place)),
+        "optimizer_on": draw(st.sampled_from(Placement)),
+        "params_on": draw(st.sampled_from(Placement)),
         "recompute": draw(st.sampled_from(Recompute)),
-        "unstated": draw(st.frozensets(st.sampled_from(Option))),
+        "unstated": draw(st.frozensets(st.sampled_from(JobOption))),
         "accumulates": draw(st.sampled_from([None, False, True])),
         "micro_batch": draw(st.integers(1, 64)),
         "seq_len": draw(st.integers(1, 131072)),
@@ -83,7 +85,7 @@ def jobs(draw: st.DrawFn) -> Job:
     wanted = job(strategy, draw(GPUS), draw(PARAMS), **changes)
     if is_valid(wanted):
         return wanted
-    plain = {"optimizer_on": Place.GPU, "params_on": Place.GPU, "save": SaveMode.TRAINER}
+    plain = {"optimizer_on": Placement.GPU, "params_on": Placement.GPU, "save": SaveMode.TRAINER}
     return job(strategy, wanted.gpus, wanted.shape.params, **{**changes, **plain})
 
 
@@ -107,5 +109,5 @@ def test_every_amount_is_ordered_and_in_bytes(wanted: Job) -> None:
 @settings(max_examples=60, deadline=None)
 def test_a_larger_batch_never_needs_less(wanted: Job, factor: int) -> None:
     larger = replace(wanted, micro_batch=wanted.micro_batch * factor)
-    before, after = (plan(j).phase(Phase.STEP).gpu.total.likely for j in (wanted, larger))
+    before, after = (plan(j).phase(MemoryPhase.STEP).gpu.total.likely for j in (wanted, larger))
     assert before <= after

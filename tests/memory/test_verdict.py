@@ -9,10 +9,10 @@ import pytest
 from packaging.version import Version
 
 from envguard.matrix.memory import Amount
-from envguard.memory.formulas import Line, Part, Stack
-from envguard.memory.job import Job, Lora, Option, Place, Precision, Recompute, SaveMode
-from envguard.memory.plan import GIB, Phase, Planner, Side, calibrate
-from envguard.memory.verdict import Dependence, Grade, Judgement, find_breaks, grade, judge
+from envguard.memory.formulas import Line, MemoryPart, Stack
+from envguard.memory.job import Job, JobOption, Lora, Placement, Precision, Recompute, SaveMode
+from envguard.memory.plan import GIB, MemoryPhase, Planner, Side, calibrate
+from envguard.memory.verdict import Dependence, Grade, Judgement, find_overruns, grade, judge
 from tests.memory.jobs import VERSIONS, job, limits, plan, table
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def stack(low: float, likely: float, high: float, *, is_firm: bool = True) -> Stack:
     amount = Amount(low, likely, high)
-    return Stack((Line(Part.WEIGHTS, "x", amount, "", is_firm=is_firm),))
+    return Stack((Line(MemoryPart.WEIGHTS, "x", amount, "", is_firm=is_firm),))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_weak_evidence_alone_only_warns() -> None:
 
 
 def broken(wanted: Job, gpu: float | None = None, host: float | None = None) -> list[object]:
-    found = find_breaks(plan(wanted, gpu, host), limits(gpu, host))
+    found = find_overruns(plan(wanted, gpu, host), limits(gpu, host))
     return [(item.side, item.phase, item.cause) for item in found]
 
 
@@ -57,44 +57,54 @@ OLD = replace(VERSIONS, transformers=Version("4.46.3"))
 @pytest.mark.parametrize(
     ("wanted", "gpu", "host", "first"),
     [
-        (job("zero2"), 80, 64, (Side.HOST, Phase.SAVE, "host-oom-save")),
+        (job("zero2"), 80, 64, (Side.HOST, MemoryPhase.SAVE, "host-oom-save")),
         (
             job("zero3", params=30e9, gpus=8, save=SaveMode.HALF),
             None,
             64,
-            (Side.HOST, Phase.SAVE, "host-oom-rank0-gather"),
+            (Side.HOST, MemoryPhase.SAVE, "host-oom-rank0-gather"),
         ),
         (
             job("zero2", params=13.9e9),
             80,
             None,
-            (Side.GPU, Phase.STEP, "gpu-oom-zero2-full-params"),
+            (Side.GPU, MemoryPhase.STEP, "gpu-oom-zero2-full-params"),
         ),
         (
             job("zero3", params=70.6e9, gpus=16, nodes=2),
             80,
             None,
-            (Side.GPU, Phase.STEP, "gpu-oom-states-plus-activations"),
+            (Side.GPU, MemoryPhase.STEP, "gpu-oom-states-plus-activations"),
         ),
         (
-            job("zero3", params=9.4e9, gpus=1, optimizer_on=Place.CPU, params_on=Place.CPU),
+            job("zero3", params=9.4e9, gpus=1, optimizer_on=Placement.CPU, params_on=Placement.CPU),
             None,
             160,
-            (Side.HOST, Phase.INIT, "host-oom-optimizer-offload"),
+            (Side.HOST, MemoryPhase.INIT, "host-oom-optimizer-offload"),
         ),
-        (job("zero2", versions=OLD), None, 96, (Side.HOST, Phase.LOAD, "host-oom-per-rank-load")),
-        (job("ddp", gpus=1, versions=OLD), None, 32, (Side.HOST, Phase.LOAD, "host-oom-load")),
+        (
+            job("zero2", versions=OLD),
+            None,
+            96,
+            (Side.HOST, MemoryPhase.LOAD, "host-oom-per-rank-load"),
+        ),
+        (
+            job("ddp", gpus=1, versions=OLD),
+            None,
+            32,
+            (Side.HOST, MemoryPhase.LOAD, "host-oom-load"),
+        ),
         (
             job("fsdp-full", fsdp_efficient_load=False),
             None,
             96,
-            (Side.HOST, Phase.INIT, "host-oom-per-rank-load"),
+            (Side.HOST, MemoryPhase.INIT, "host-oom-per-rank-load"),
         ),
         (
             job("zero3", resumes=True),
             None,
             64,
-            (Side.HOST, Phase.RESUME, "host-oom-resume"),
+            (Side.HOST, MemoryPhase.RESUME, "host-oom-resume"),
         ),
     ],
 )
@@ -106,7 +116,7 @@ def test_the_first_phase_that_breaks_has_its_cause(
 
 def test_adapters_over_zero2_break_the_save_like_full_training() -> None:
     wanted = job("zero2", params=34e9, gpus=1, lora=Lora(16))
-    assert broken(wanted, None, 64)[0] == (Side.HOST, Phase.SAVE, "host-oom-save")
+    assert broken(wanted, None, 64)[0] == (Side.HOST, MemoryPhase.SAVE, "host-oom-save")
 
 
 def test_a_run_without_resume_does_not_break_in_it() -> None:
@@ -123,7 +133,7 @@ def judged(
     return judge(planner, planner.plan(wanted, held), held)
 
 
-def open_job(strategy: str, *options: Option, params: float = 7.6e9, gpus: int = 4) -> Job:
+def open_job(strategy: str, *options: JobOption, params: float = 7.6e9, gpus: int = 4) -> Job:
     """A job with checkpointing, of which some options are not stated."""
     unstated = frozenset(options)
     return job(strategy, gpus, params, recompute=Recompute.FULL, unstated=unstated)
@@ -136,11 +146,11 @@ def only(found: Judgement) -> Dependence:
 
 
 def test_an_option_that_is_not_stated_decides() -> None:
-    found = only(judged(open_job("zero2", Option.RECOMPUTE, params=13e9, gpus=8), 64))
+    found = only(judged(open_job("zero2", JobOption.RECOMPUTE, params=13e9, gpus=8), 64))
     assert (found.side, found.phase, found.options) == (
         Side.GPU,
-        Phase.STEP,
-        (Option.RECOMPUTE,),
+        MemoryPhase.STEP,
+        (JobOption.RECOMPUTE,),
     )
     assert found.fitting.words == ("--recompute full",)
     assert found.breaking.words == ("--recompute none",)
@@ -151,23 +161,27 @@ def test_a_stated_option_does_not() -> None:
     found = judged(open_job("zero2", params=13e9, gpus=8), 64)
     assert (found.breaks, found.depends) == ((), ())
     wanted = job("zero2", 8, 13e9, recompute=Recompute.NONE)
-    assert [b.phase for b in judged(wanted, 64).breaks] == [Phase.STEP]
+    assert [b.phase for b in judged(wanted, 64).breaks] == [MemoryPhase.STEP]
 
 
 def test_where_everything_breaks_it_is_a_failure() -> None:
-    found = judged(open_job("zero2", *Option, params=13.9e9), 80)
-    assert {(b.side, b.phase) for b in found.breaks} == {(Side.GPU, Phase.STEP)}
+    found = judged(open_job("zero2", *JobOption, params=13.9e9), 80)
+    assert {(b.side, b.phase) for b in found.breaks} == {(Side.GPU, MemoryPhase.STEP)}
     assert found.depends == ()
 
 
 def test_where_everything_fits_nothing_depends() -> None:
-    found = judged(open_job("zero3", *Option, gpus=8), 80, 512)
+    found = judged(open_job("zero3", *JobOption, gpus=8), 80, 512)
     assert (found.breaks, found.depends) == ((), ())
 
 
 def test_several_options_may_have_to_be_set_together() -> None:
     wanted = job(
-        "zero2", 8, 13e9, micro_batch=16, unstated=frozenset({Option.RECOMPUTE, Option.SEQ_LEN})
+        "zero2",
+        8,
+        13e9,
+        micro_batch=16,
+        unstated=frozenset({JobOption.RECOMPUTE, JobOption.SEQ_LEN}),
     )
     found = only(judged(wanted, 64))
     assert found.fitting.words == ("--recompute full", "--seq-len 512")
@@ -175,56 +189,58 @@ def test_several_options_may_have_to_be_set_together() -> None:
 
 
 def test_the_other_way_differs_in_as_few_options_as_it_can() -> None:
-    wanted = open_job("zero2", Option.SEQ_LEN, Option.RECOMPUTE, params=13e9, gpus=8)
-    assert only(judged(wanted, 64)).options == (Option.RECOMPUTE,)
+    wanted = open_job("zero2", JobOption.SEQ_LEN, JobOption.RECOMPUTE, params=13e9, gpus=8)
+    assert only(judged(wanted, 64)).options == (JobOption.RECOMPUTE,)
 
 
 def test_a_way_out_leaves_a_margin() -> None:
     changes = {"micro_batch": 8, "recompute": Recompute.FULL}
     short = plan(job("zero3", 8, 30e9, seq_len=512, **changes))
-    needed = short.phase(Phase.STEP).gpu.total.likely / GIB / 0.985  # of nominal memory
-    wanted = job("zero3", 8, 30e9, unstated=frozenset({Option.SEQ_LEN}), **changes)
+    needed = short.phase(MemoryPhase.STEP).gpu.total.likely / GIB / 0.985  # of nominal memory
+    wanted = job("zero3", 8, 30e9, unstated=frozenset({JobOption.SEQ_LEN}), **changes)
     found = judged(wanted, needed * 1.04)
     assert (len(found.breaks), found.depends) == (1, ())
     assert only(judged(wanted, needed * 1.06)).fitting.words == ("--seq-len 512",)
 
 
 def test_fp32_masters_are_open_where_torch_shards() -> None:
-    found = only(judged(open_job("fsdp-full", Option.PRECISION, params=30e9), 96))
+    found = only(judged(open_job("fsdp-full", JobOption.PRECISION, params=30e9), 96))
     assert found.fitting.words == ("--dtype pure-bf16",)
     assert found.breaking.words == ("--dtype bf16",)
     # DeepSpeed always keeps them
-    assert judged(open_job("zero3", Option.PRECISION, params=30e9), 96).depends == ()
+    assert judged(open_job("zero3", JobOption.PRECISION, params=30e9), 96).depends == ()
 
 
 def test_fsdp_may_save_shards_but_zero2_under_the_trainer_clones() -> None:
-    found = only(judged(open_job("fsdp-full", Option.SAVE), 80, 64))
-    assert (found.side, found.phase) == (Side.HOST, Phase.SAVE)
+    found = only(judged(open_job("fsdp-full", JobOption.SAVE), 80, 64))
+    assert (found.side, found.phase) == (Side.HOST, MemoryPhase.SAVE)
     assert found.fitting.words == ("--save sharded",)
-    assert [b.cause for b in judged(open_job("zero2", Option.SAVE), 80, 64).breaks] == [
+    assert [b.cause for b in judged(open_job("zero2", JobOption.SAVE), 80, 64).breaks] == [
         "host-oom-save"
     ]
 
 
 def test_a_side_that_breaks_anyway_depends_on_nothing() -> None:
-    wanted = open_job("fsdp-full", Option.SAVE, Option.RECOMPUTE)
+    wanted = open_job("fsdp-full", JobOption.SAVE, JobOption.RECOMPUTE)
     found = judged(wanted, 80, 24)
     assert {b.side for b in found.breaks} == {Side.HOST}
     assert all(d.side is Side.GPU for d in found.depends)
 
 
 def test_a_measured_run_has_decided_what_is_not_stated() -> None:
-    wanted = open_job("zero2", Option.RECOMPUTE, params=13e9, gpus=8)
+    wanted = open_job("zero2", JobOption.RECOMPUTE, params=13e9, gpus=8)
     measured: Measured = {(Side.GPU, None): 50 * GIB}
     found = judged(wanted, 64, measured=measured)
     assert (found.breaks, found.depends) == ((), ())
 
 
 def test_without_a_limit_nothing_is_judged() -> None:
-    found = judged(open_job("zero2", *Option), None)
+    found = judged(open_job("zero2", *JobOption), None)
     assert (found.breaks, found.depends) == ((), ())
 
 
 def test_a_pure_bf16_job_stays_what_it_is() -> None:
-    wanted = job("fsdp-full", precision=Precision.PURE_BF16, unstated=frozenset({Option.SEQ_LEN}))
+    wanted = job(
+        "fsdp-full", precision=Precision.PURE_BF16, unstated=frozenset({JobOption.SEQ_LEN})
+    )
     assert judged(wanted, 80).depends == ()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.probe.interpreter import start_environment
-from envguard.probe.options import ProbeOptions
+from envguard.probe.probe_options import ProbeOptions
 
 if TYPE_CHECKING:
     from envguard.facts.environment import Environment

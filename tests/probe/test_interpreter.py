@@ -15,7 +15,7 @@ from envguard.errors import InputError
 from envguard.facts.environment import Environment, Interpreter
 from envguard.facts.gaps import GapReason
 from envguard.probe.interpreter import is_running, locate_python, mark_active
-from envguard.probe.options import ProbeOptions
+from envguard.probe.probe_options import ProbeOptions
 from tests.probe.environments import StubEnvironment, ask, names, real_python
 
 if TYPE_CHECKING:

@@ -15,19 +15,19 @@ from envguard.probe.start import start_libcuda
 from tests.stubs.machine import GIB, StubGpu, StubMachine
 
 if TYPE_CHECKING:
-    from envguard.probe.answers import Said
+    from envguard.probe.answers import SourceAnswer
 
 H100 = StubGpu(
     "NVIDIA H100 80GB HBM3", "9.0", 80 * GIB, "0123456789abcdef0123456789abcdef", "", None
 )
 
 
-def ask(machine: StubMachine, *, timeout_s: float = 20.0, cuda_init: bool = False) -> Said:
+def ask(machine: StubMachine, *, timeout_s: float = 20.0, cuda_init: bool = False) -> SourceAnswer:
     options = machine.options(timeout_s=timeout_s, cuda_init=cuda_init)
     return collect_libcuda(start_libcuda(options))
 
 
-def only_gap(said: Said) -> Gap:
+def only_gap(said: SourceAnswer) -> Gap:
     (gap,) = said.gaps
     return gap
 

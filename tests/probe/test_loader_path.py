@@ -12,7 +12,7 @@ from envguard.probe.loader_path import (
     mount_point_of,
     read_libcuda_mount,
 )
-from envguard.probe.options import ProbeOptions
+from envguard.probe.probe_options import ProbeOptions
 
 if TYPE_CHECKING:
     from pathlib import Path

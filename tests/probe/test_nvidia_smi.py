@@ -15,7 +15,7 @@ from envguard.probe.start import start_nvidia_smi
 from tests.stubs.machine import A100, GIB, StubMachine
 
 if TYPE_CHECKING:
-    from envguard.probe.answers import Said
+    from envguard.probe.answers import SourceAnswer
 
 HEADER = """\
 +-----------------------------------------------------------------------------------------+
@@ -53,7 +53,7 @@ def install(machine: StubMachine, table: str, csv: str, *, status: int = 0) -> N
     )
 
 
-def ask(machine: StubMachine, *, timeout_s: float = 20.0) -> Said:
+def ask(machine: StubMachine, *, timeout_s: float = 20.0) -> SourceAnswer:
     children = start_nvidia_smi(machine.options(timeout_s=timeout_s))
     assert children is not None
     return collect_nvidia_smi(children)

@@ -16,14 +16,14 @@ from envguard.probe.start import start_nvml
 from tests.stubs.machine import A100, GIB, T4, StubInstance, StubMachine
 
 if TYPE_CHECKING:
-    from envguard.probe.answers import Said
+    from envguard.probe.answers import SourceAnswer
 
 
-def ask(machine: StubMachine, *, timeout_s: float = 20.0) -> Said:
+def ask(machine: StubMachine, *, timeout_s: float = 20.0) -> SourceAnswer:
     return collect_nvml(start_nvml(machine.options(timeout_s=timeout_s)))
 
 
-def gap_of(said: Said, fact: str) -> Gap:
+def gap_of(said: SourceAnswer, fact: str) -> Gap:
     (gap,) = [gap for gap in said.gaps if gap.fact == fact]
     return gap
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.facts.gaps import GapReason
-from envguard.probe.options import ProbeOptions, reason_of
+from envguard.probe.probe_options import ProbeOptions, reason_of
 
 if TYPE_CHECKING:
     from tests.stubs.machine import StubMachine

@@ -12,7 +12,7 @@ import pytest
 from envguard.facts.environment import Environment
 from envguard.facts.gaps import Gap, GapReason
 from envguard.probe.interpreter import start_environment
-from envguard.probe.options import ProbeOptions
+from envguard.probe.probe_options import ProbeOptions
 from tests.probe.environments import StubEnvironment, ask, names, real_python
 
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")

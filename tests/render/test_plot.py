@@ -6,8 +6,8 @@ import pytest
 
 from envguard.errors import InputError, ToolError
 from envguard.facts.facts import Facts
-from envguard.memory.report import plan_report
-from envguard.memory.request import Request, resolve
+from envguard.memory.job_request import JobRequest, resolve
+from envguard.memory.plan_report import plan_report
 from envguard.render.plot import write_plot
 from tests.memory.jobs import limits, table
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def document() -> Mapping[str, Any]:
-    request = Request(params="7.6B", options={"strategy": "zero2", "gpus": 4})
+    request = JobRequest(params="7.6B", options={"strategy": "zero2", "gpus": 4})
     resolved = resolve(request, table())
     report = plan_report(
         resolved, table(), limits(80, 64), Facts(), matrix_version="2026.11.29", cause_order=()

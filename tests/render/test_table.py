@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from envguard.render.page import Section, Style, page_text
+from envguard.render.page import PageSection, Style, page_text
 from envguard.render.table import table_text
 
 COLUMNS = ("torch", "runs", "why not")
@@ -70,9 +70,9 @@ def test_a_table_without_rows_is_its_header() -> None:
 
 def test_a_page_has_labels_steps_and_no_empty_sections() -> None:
     sections = (
-        Section("means", ("It does not run.",)),
-        Section("fix", ("First.", "Then."), is_numbered=True),
-        Section("source", ()),
+        PageSection("means", ("It does not run.",)),
+        PageSection("fix", ("First.", "Then."), is_numbered=True),
+        PageSection("source", ()),
     )
     assert page_text("GPU001  a title", sections, Style(width=60)) == (
         "GPU001  a title\n\nmeans   It does not run.\n\nfix     1. First.\n        2. Then.\n"
@@ -80,12 +80,12 @@ def test_a_page_has_labels_steps_and_no_empty_sections() -> None:
 
 
 def test_a_page_wraps_under_its_labels() -> None:
-    sections = (Section("fix", ("one two three four five",), is_numbered=True),)
+    sections = (PageSection("fix", ("one two three four five",), is_numbered=True),)
     assert page_text("x", sections, Style(width=24)) == (
         "x\n\nfix     1. one two three\n           four five\n"
     )
 
 
 def test_a_page_colours_labels() -> None:
-    text = page_text("x", (Section("means", ("y",)),), Style(is_coloured=True))
+    text = page_text("x", (PageSection("means", ("y",)),), Style(is_coloured=True))
     assert text == "\x1b[1mx\x1b[0m\n\n\x1b[36mmeans   \x1b[0my\n"

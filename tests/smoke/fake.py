@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from envguard.matrix.loader import Matrix
 from envguard.smoke.result import Device, SmokeRequest
-from envguard.smoke.run import run_smoke
+from envguard.smoke.smoke_run import run_smoke
 
 if TYPE_CHECKING:
     from envguard.smoke.result import SmokeResult

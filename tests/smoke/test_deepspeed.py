@@ -9,12 +9,12 @@ import jsonschema
 import pytest
 
 from envguard.facts.report import report_document
-from envguard.smoke.findings import smoke_findings
-from envguard.smoke.report import smoke_report
 from envguard.smoke.result import ErrorKind, SmokeResult, StageResult
+from envguard.smoke.smoke_findings import smoke_findings
+from envguard.smoke.smoke_report import smoke_report
 from tests.smoke.fake import MATRIX, run_fake, run_fake_deepspeed
-from tests.smoke.test_report import SCHEMA
-from tests.smoke.test_run import failed, statuses
+from tests.smoke.test_smoke_report import SCHEMA
+from tests.smoke.test_smoke_run import failed, statuses
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="uses signals")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envguard.smoke.run import is_timeout_dump, parse_faulthandler
+from envguard.smoke.smoke_run import is_timeout_dump, parse_faulthandler
 
 # Python 3.11, a crash in the main thread beside one more thread.
 CRASH = """\

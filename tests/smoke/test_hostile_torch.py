@@ -12,9 +12,9 @@ import pytest
 
 from envguard.cli.main import main
 from envguard.facts.findings import Status, verdict_of
-from envguard.smoke.findings import smoke_findings
 from envguard.smoke.result import SmokeRequest
-from envguard.smoke.run import run_smoke
+from envguard.smoke.smoke_findings import smoke_findings
+from envguard.smoke.smoke_run import run_smoke
 from tests.smoke.fake import MATRIX
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.smoke.findings import smoke_findings
 from envguard.smoke.result import ErrorKind, StageStatus
+from envguard.smoke.smoke_findings import smoke_findings
 from tests.smoke.fake import MATRIX, run_fake
-from tests.smoke.test_run import failed, wait_for_end
+from tests.smoke.test_smoke_run import failed, wait_for_end
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.smoke.result import Device, SmokeRequest, StageStatus
-from envguard.smoke.run import run_smoke
+from envguard.smoke.smoke_run import run_smoke
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envguard.probe.options import ProbeOptions
+from envguard.probe.probe_options import ProbeOptions
 from tests.stubs.compile import CUDA, NVML, build_library
 
 if TYPE_CHECKING:

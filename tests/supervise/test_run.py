@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envguard.supervise.record import load_record
 from envguard.supervise.run import checkpoint_note, read_marker
+from envguard.supervise.run_record import load_record
 from tests.crash.logs import MATRIX
 from tests.crash.test_scan import scan
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from envguard.signatures import Mark
+from envguard.signatures import SearchPattern
 from envguard.supervise.output_search import OutputSearch
-from envguard.supervise.record import list_records, load_record
+from envguard.supervise.run_record import list_records, load_record
 from tests.stubs.compile import build_library, compiler
 
 if TYPE_CHECKING:
@@ -434,8 +434,8 @@ def test_a_search_that_is_killed_is_said(tmp_path: Path) -> None:
 
 
 def test_a_pattern_that_never_comes_to_its_end_is_left(tmp_path: Path) -> None:
-    slow = Mark("slow", "(?:a+)+$", (b"aaaa",))
-    found = Mark("found", "NCCL WARN", (b"NCCL WARN",))
+    slow = SearchPattern("slow", "(?:a+)+$", (b"aaaa",))
+    found = SearchPattern("found", "NCCL WARN", (b"NCCL WARN",))
     search = OutputSearch([slow, found])
     search.feed(b"a" * 60 + b"!\n" + b"NCCL WARN one\n")
     search.feed(b"NCCL WARN two\n")

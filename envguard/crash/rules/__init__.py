@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.findings import check_shown
+from envguard.crash.cause_findings import check_shown
 from envguard.crash.rules.build import check_toolkit_version
 from envguard.crash.rules.driver import (
     check_driver_age,

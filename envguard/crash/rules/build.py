@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envguard.crash.findings import make_finding
+from envguard.crash.cause_findings import make_finding
 from envguard.facts.findings import Finding, Status
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.crash.case import worked_after
-from envguard.crash.findings import make_finding
+from envguard.crash.cause_findings import make_finding
 from envguard.facts.findings import Evidence, Finding, Status
 from envguard.facts.sentences import Text, say
 from envguard.facts.versions import CudaVersion
 from envguard.fit import driver_system
 from envguard.matrix.gpus import parse_gpu_name
-from envguard.matrix.rows import Segment
+from envguard.matrix.rows import MarketSegment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +104,7 @@ def is_board(case: Case) -> bool:
     names = [gpu.name for gpu in case.facts.machine.selected_gpus if gpu.name]
     models = [case.matrix.gpus.find(name) for name in names]
     by_name = bool(models) and all(
-        found and all(model.segment is Segment.JETSON for model in found) for found in models
+        found and all(model.segment is MarketSegment.JETSON for model in found) for found in models
     )
     return by_name or case.log.has("jetson-words") or bool(case.facts.machine.host.jetson)
 

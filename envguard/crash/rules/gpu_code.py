@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from envguard.crash.case import worked_after
-from envguard.crash.findings import make_finding
+from envguard.crash.cause_findings import make_finding
 from envguard.crash.rules.driver import is_board
 from envguard.facts.findings import Evidence, Finding, Status
 from envguard.facts.machine import OperatingSystem, Platform
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
 
 _LINUX = Platform(OperatingSystem.LINUX, "x86_64")
 _FIXES = "is_available() can be True all the same: it does not look at the code."
@@ -70,7 +70,7 @@ def check_missing_code(case: Case) -> Iterator[Finding]:
 def _one_sided(
     case: Case,
     capability: ComputeCapability | None,
-    named: tuple[Hit, ...],
+    named: tuple[SignatureMatch, ...],
     more: tuple[Evidence, ...],
     status: Status,
 ) -> Iterator[Finding]:
@@ -89,7 +89,7 @@ def _one_sided(
         )
 
 
-def _served(case: Case, errors: tuple[Hit, ...], *, serves: bool) -> Iterator[Finding]:
+def _served(case: Case, errors: tuple[SignatureMatch, ...], *, serves: bool) -> Iterator[Finding]:
     """What is said where the build's code runs on the GPU, or nothing speaks against it."""
     if errors and serves:
         hits = (*errors, *case.hits(*_RANGES))
@@ -135,7 +135,7 @@ def _limits(case: Case) -> tuple[ComputeCapability, ComputeCapability] | None:
     return low, high
 
 
-def _outside(case: Case) -> tuple[Hit, ...]:
+def _outside(case: Case) -> tuple[SignatureMatch, ...]:
     """Lines that put a stated capability outside what the build supports."""
     limits, targets = _limits(case), _targets(case)
     capability, _ = _capability(case)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.findings import make_finding
+from envguard.crash.cause_findings import make_finding
 from envguard.facts.findings import Evidence, Finding, Status
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
     from envguard.matrix.evidence import ErrorRow
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
 
 _HARDWARE = frozenset({"hw", "link"})
 
@@ -39,7 +39,7 @@ def check_kernel_faults(case: Case) -> Iterator[Finding]:
         yield make_finding(case, "gpu-kernel-fault", Status.FAIL, hits)
 
 
-def _xids(case: Case) -> Iterator[tuple[Hit, ErrorRow]]:
+def _xids(case: Case) -> Iterator[tuple[SignatureMatch, ErrorRow]]:
     seen: set[int] = set()
     for hit in case.log.all("xid"):
         number = hit.number("xid")
@@ -49,7 +49,7 @@ def _xids(case: Case) -> Iterator[tuple[Hit, ErrorRow]]:
             yield hit, row
 
 
-def _xid_evidence(rows: list[tuple[Hit, ErrorRow]]) -> tuple[Evidence, ...]:
+def _xid_evidence(rows: list[tuple[SignatureMatch, ErrorRow]]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(f"Xid {row.code}", f"{row.text}; {row.note}".rstrip("; "), hit.place)
         for hit, row in rows

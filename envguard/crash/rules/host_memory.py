@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.crash.case import went_on
+from envguard.crash.cause_findings import make_finding
 from envguard.crash.exits import SIGKILL
-from envguard.crash.findings import make_finding
 from envguard.crash.phases import Phase
 from envguard.facts.findings import Evidence, Finding, Status
 from envguard.facts.sentences import say
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
     from envguard.crash.log import Task
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
 
 
 _GIB = 2**30
@@ -58,7 +58,7 @@ def _figures(case: Case) -> Iterator[Evidence]:
         yield Evidence(f"memory of {name}", said, _ORIGIN)
 
 
-def hit_limit(case: Case) -> bool:
+def reached_limit(case: Case) -> bool:
     """Whether the samples show that the limit of the cgroup was what ended it."""
     memory = case.memory
     if memory is None or not memory.kills or memory.cgroup_limit_bytes is None:
@@ -146,26 +146,26 @@ def check_host_memory(case: Case) -> Iterator[Finding]:
     is_killed = case.signal == SIGKILL
     if not (is_proven and (is_killed or case.signal is None)) and not is_killed:
         return
-    outcome, why = _outcome(case)
-    limit = _limit_hits(case)
+    outcome, why = _message_of(case)
+    limit = _limit_matches(case)
     if outcome is None and is_proven:
         outcome, why = (
-            ("container-memory-limit" if limit or hit_limit(case) else "host-memory-exhausted"),
+            ("container-memory-limit" if limit or reached_limit(case) else "host-memory-exhausted"),
             "",
         )
     if outcome is None or (case.log.has(*RIVALS) and not is_proven):
         return
     if not is_proven and not _is_carried(case, outcome):
         return
-    hits = (*_phase_hits(case), *strong)
-    more = (*_death_evidence(case), *measured, *_task_evidence(case), *_number_evidence(case))
+    hits = (*_phase_matches(case), *strong)
+    more = (*_exit_evidence(case), *measured, *_task_evidence(case), *_number_evidence(case))
     detail = _joined(why, is_proven=is_proven)
     yield make_finding(case, outcome, Status.FAIL, hits, more=more, detail=detail)
-    if (limit or hit_limit(case)) and outcome != "container-memory-limit":
+    if (limit or reached_limit(case)) and outcome != "container-memory-limit":
         yield make_finding(case, "container-memory-limit", Status.WARN, limit, more=measured)
 
 
-def _stated(case: Case) -> tuple[Hit, ...]:
+def _stated(case: Case) -> tuple[SignatureMatch, ...]:
     """What someone wrote about host memory, unless the run outlived it."""
     hits = case.hits(*STATED)
     if case.signal is None and (case.exit_code == 0 or any(went_on(case, hit) for hit in hits)):
@@ -183,7 +183,7 @@ def _joined(why: str, *, is_proven: bool) -> str:
     ).strip()
 
 
-def _limit_hits(case: Case) -> tuple[Hit, ...]:
+def _limit_matches(case: Case) -> tuple[SignatureMatch, ...]:
     """Lines that say it was a limit and not the machine."""
     hits = case.hits(*LIMIT, *LIMIT_STATES)
     constraint = case.log.first("kernel-oom-constraint")
@@ -210,7 +210,7 @@ def _is_carried(case: Case, outcome: str) -> bool:
     return case.phase is Phase.INIT or is_training
 
 
-def _outcome(case: Case) -> tuple[str | None, str]:
+def _message_of(case: Case) -> tuple[str | None, str]:
     """What needed the memory, and what speaks for it beyond the phase."""
     shape = _shape(case)
     if shape == "one":
@@ -286,7 +286,7 @@ def _shape(case: Case) -> str:
     return "even" if sizes[0] < 1.5 * sizes[1] else ""
 
 
-def _phase_hits(case: Case) -> tuple[Hit, ...]:
+def _phase_matches(case: Case) -> tuple[SignatureMatch, ...]:
     hits = [case.seen.hit] if case.seen.hit is not None else []
     last = case.log.last("ds-host-memory")
     if last is not None:
@@ -296,7 +296,7 @@ def _phase_hits(case: Case) -> tuple[Hit, ...]:
     return tuple(hits)
 
 
-def _death_evidence(case: Case) -> tuple[Evidence, ...]:
+def _exit_evidence(case: Case) -> tuple[Evidence, ...]:
     said = []
     if case.death is not None:
         said.append(Evidence("ending", case.death.ending.text, case.death.source))

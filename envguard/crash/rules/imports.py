@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from envguard.checks.installed import judged_torch
 from envguard.checks.remedies import released_for
 from envguard.conditions import admits
-from envguard.crash.findings import make_finding, version_or_none
+from envguard.crash.cause_findings import make_finding, version_or_none
 from envguard.crash.rules.driver import is_board
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Evidence, Finding, Status
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
     from envguard.matrix.loader import Matrix
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
 
 
 _OF_BACKEND = {"hip": "ROCm", "xpu": "XPU"}
@@ -87,7 +87,7 @@ def goes_with(case: Case, package: str) -> str:
     )
 
 
-def outcome_of_library(case: Case, name: str) -> tuple[str, dict[str, str]] | None:
+def message_of_library(case: Case, name: str) -> tuple[str, dict[str, str]] | None:
     """What a missing library says about torch's build; None when it says nothing.
 
     Args:
@@ -158,7 +158,7 @@ def check_undefined_symbol(case: Case) -> Iterator[Finding]:
         return
     status = Status.FAIL if grave else Status.WARN
     symbol, package = hit.groups["sym"], owner_of(hit.text)
-    outcome = outcome_of_symbol(symbol, case.matrix)
+    outcome = message_of_symbol(symbol, case.matrix)
     is_torch = outcome.startswith(("abi-cxx11-flag", "abi-torch-version"))
     if is_torch and package == "torchvision":
         outcome = "vision-torch-mismatch"
@@ -168,14 +168,14 @@ def check_undefined_symbol(case: Case) -> Iterator[Finding]:
     yield make_finding(case, outcome, status, (named,), more=more, detail=pair)
 
 
-def outcome_of_symbol(symbol: str, matrix: Matrix) -> str:
+def message_of_symbol(symbol: str, matrix: Matrix) -> str:
     """What a missing symbol says: whose it is, and whether it tells the C++ ABI."""
     hits = find_signatures(f"undefined symbol: {symbol}", matrix)
     said = next(find_shown(hits, matrix, Where.ERROR), None)
     return said.id if said is not None else "symbol-missing"
 
 
-def _file_of(hit: Hit) -> str:
+def _file_of(hit: SignatureMatch) -> str:
     match = re.search(r"(?<![\w.+-])((?>[\w.+-]{1,120}\.(?:so|pyd))[\w.]{0,20}): ", hit.text)
     return match[1] if match else "a compiled file"
 
@@ -191,7 +191,7 @@ def check_missing_library(case: Case) -> Iterator[Finding]:
     outcome = "shared-library-missing.missing-library"
     if is_board(case) and _CUDA_LIBRARY.match(name):
         outcome = "jetson-needs-l4t-build.board-library"
-    elif (told := outcome_of_library(case, name)) is not None:
+    elif (told := message_of_library(case, name)) is not None:
         outcome, groups = told
         hit = replace(hit, groups={**hit.groups, **groups})
     elif _OF_DRIVER.match(name):
@@ -203,7 +203,7 @@ def check_missing_library(case: Case) -> Iterator[Finding]:
     yield make_finding(case, outcome, Status.FAIL, (hit,))
 
 
-def _missing_library(case: Case) -> Hit | None:
+def _missing_library(case: Case) -> SignatureMatch | None:
     """The library that is spoken of: FFmpeg's only where nothing else is wrong.
 
     An extension that was to be compiled on first use is no library that could be installed.

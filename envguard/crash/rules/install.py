@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envguard.crash.findings import make_finding, version_or_none
+from envguard.crash.cause_findings import make_finding, version_or_none
 from envguard.crash.rules.driver import is_board
 from envguard.facts.findings import Evidence, Finding, Status
 from envguard.facts.machine import OperatingSystem, Platform
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from envguard.crash.case import Case
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
 
 
 # Other findings that say how the CPU build came about.
@@ -44,9 +44,9 @@ def check_cpu_build_installed(case: Case) -> Iterator[Finding]:
         yield make_finding(case, "cpu-wheel-selected.cpu-installed", Status.FAIL, (found, *wanted))
 
 
-def _cpu_build(case: Case) -> Hit | None:
+def _cpu_build(case: Case) -> SignatureMatch | None:
     """The line that shows that the last torch of the log is a CPU build."""
-    last: tuple[Hit, bool] | None = None
+    last: tuple[SignatureMatch, bool] | None = None
     for hit in case.log.all("torch-installed", "cpu-version-words"):
         if _PASSING.search(hit.text) and hit.id != "torch-installed":
             continue
@@ -74,7 +74,7 @@ def _is_cpu_on_pypi(version: Version, case: Case) -> bool | None:
     return builds == {CPU} if len(builds) == 1 and None not in builds else None
 
 
-def _wanted(case: Case, found: Hit) -> tuple[Hit, ...]:
+def _wanted(case: Case, found: SignatureMatch) -> tuple[SignatureMatch, ...]:
     """The lines, or the stated GPU's stead, that show that a CUDA build was meant; else none."""
     for_cpu, for_cuda = case.log.last("asks-for-cpu"), case.log.last(*_ASKED)
     if for_cpu is not None and (for_cuda is None or for_cpu.order >= for_cuda.order):
@@ -99,7 +99,7 @@ def _is_kept(case: Case) -> bool:
     return case.log.has("index-words", "asks-for-cuda") and _kept(case) is not None
 
 
-def _kept(case: Case) -> Hit | None:
+def _kept(case: Case) -> SignatureMatch | None:
     """The torch that pip kept, where its label is not the one that was asked for.
 
     As the dependency of another package any build would do, so that line says nothing.
@@ -165,7 +165,7 @@ def check_other_interpreter(case: Case) -> Iterator[Finding]:
         )
 
 
-def _two_pythons(case: Case) -> tuple[Hit, ...]:
+def _two_pythons(case: Case) -> tuple[SignatureMatch, ...]:
     """Lines that name the Python that holds torch and another one that runs."""
     printed = {hit.groups["py"]: hit for hit in case.log.all("python-version-words")}
     if len(printed) > 1:
@@ -178,7 +178,7 @@ def _two_pythons(case: Case) -> tuple[Hit, ...]:
     return (*held.values(), *runs.values())
 
 
-def _python(hit: Hit) -> str:
+def _python(hit: SignatureMatch) -> str:
     text = next(hit.groups[name] for name in ("py", "py2", "py3") if name in hit.groups)
     return text if "." in text else f"{text[0]}.{text[1:]}"
 
@@ -339,7 +339,7 @@ def check_torch_file(case: Case) -> Iterator[Finding]:
     yield make_finding(case, "shadowed-install", Status.FAIL, hits)
 
 
-def _is_before(frame: Hit, failures: tuple[Hit, ...]) -> bool:
+def _is_before(frame: SignatureMatch, failures: tuple[SignatureMatch, ...]) -> bool:
     return any(frame.order < failure.order for failure in failures)
 
 
@@ -350,7 +350,11 @@ def _pythons(*roots: str) -> int:
 
 
 def _finding(
-    case: Case, frame: Hit, of_torch: Hit, failures: tuple[Hit, ...], cure: str
+    case: Case,
+    frame: SignatureMatch,
+    of_torch: SignatureMatch,
+    failures: tuple[SignatureMatch, ...],
+    cure: str,
 ) -> Finding:
     root, torch_root = frame.groups["root"], of_torch.groups["root"]
     package = frame.groups["package"]

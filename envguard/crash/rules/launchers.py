@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.crash.case import own_exceptions, went_on
+from envguard.crash.cause_findings import make_finding
 from envguard.crash.exits import SIGHUP, SIGINT, SIGKILL, SIGTERM
-from envguard.crash.findings import make_finding
 from envguard.facts.findings import Finding, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
 
 
 def check_asked_to_stop(case: Case) -> Iterator[Finding]:
@@ -72,7 +72,7 @@ def check_stopped(case: Case) -> Iterator[Finding]:
         yield make_finding(case, "sigterm-from-supervisor", Status.FAIL, (hit,))
 
 
-def _failed_before(case: Case, hit: Hit) -> bool:
+def _failed_before(case: Case, hit: SignatureMatch) -> bool:
     """Whether the stop follows a failure of the run itself, or the run outlived it."""
     earlier = [*own_exceptions(case), *case.hits(*_FAILED_FIRST)]
     return went_on(case, hit) or any(other.order < hit.order for other in earlier)

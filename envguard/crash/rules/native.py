@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from envguard.checks.breaks import known_values
 from envguard.conditions import bug_holds
+from envguard.crash.cause_findings import line_evidence, make_finding
 from envguard.crash.exits import SIGABRT, SIGBUS, SIGILL, SIGSEGV
-from envguard.crash.findings import line_evidence, make_finding
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.sentences import say
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
     from envguard.matrix.causes import NativeBug
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
 
 
 _OF_CUDA = re.compile(r"cuda|cudnn|tensorrt", re.IGNORECASE)
@@ -40,7 +40,7 @@ _OF_DRIVER = re.compile(
 _CRASHES = frozenset({SIGSEGV, SIGBUS, SIGILL, SIGABRT})
 
 
-def crash_library(case: Case) -> tuple[Hit, str] | None:
+def crash_library(case: Case) -> tuple[SignatureMatch, str] | None:
     """The line and the name of the library in which native code crashed.
 
     The kernel's line is believed first; then a backtrace, the frame nearest to the crash that is
@@ -65,11 +65,11 @@ def crash_library(case: Case) -> tuple[Hit, str] | None:
     return None
 
 
-def _path(hit: Hit) -> str:
+def _path(hit: SignatureMatch) -> str:
     return next((hit.groups[name] for name in _LIBRARIES if name in hit.groups), "")
 
 
-def _library(hit: Hit) -> str:
+def _library(hit: SignatureMatch) -> str:
     """The name of the library of a line; empty for one that is passed over."""
     name = re.split(r"[/\\]", _path(hit))[-1]
     return "" if not name or _PASSED_OVER.search(name) or "_Py_Dump" in hit.text else name
@@ -131,7 +131,7 @@ def check_known_bugs(case: Case) -> Iterator[Finding]:
             yield bug_finding(bug, case, hits, Status.FAIL)
 
 
-def shown_by(bug: NativeBug, case: Case) -> tuple[Hit, ...] | None:
+def shown_by(bug: NativeBug, case: Case) -> tuple[SignatureMatch, ...] | None:
     """The lines that show a bug; None when the crash is another."""
     if case.signal != bug.signal:
         return None
@@ -142,7 +142,9 @@ def shown_by(bug: NativeBug, case: Case) -> tuple[Hit, ...] | None:
     return (*hits, death) if death is not None else hits
 
 
-def bug_finding(bug: NativeBug, case: Case, hits: tuple[Hit, ...], status: Status) -> Finding:
+def bug_finding(
+    bug: NativeBug, case: Case, hits: tuple[SignatureMatch, ...], status: Status
+) -> Finding:
     """The finding of a row, with its own words."""
     is_of_vendor = bug.cause == "vendor-lib-bug"
     message = case.matrix.causes.message(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from envguard.checks.breaks import break_finding, known_values
 from envguard.conditions import break_holds
-from envguard.crash.findings import Suspect, line_evidence, make_finding
+from envguard.crash.cause_findings import RaisedHypothesis, line_evidence, make_finding
 from envguard.facts.findings import Finding, Status
 from envguard.facts.sentences import say
 from envguard.matrix.causes import Hypothesis, Message, Proof
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from envguard.crash.case import Case
     from envguard.matrix.breaks import Break
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
 
 
 _OLD_DEEPSPEED = "DeepSpeed is too old for this torch"
@@ -51,7 +51,7 @@ def check_missing_names(case: Case) -> Iterator[Finding]:
         return
 
 
-def _importer(case: Case, hit: Hit) -> str:
+def _importer(case: Case, hit: SignatureMatch) -> str:
     """The installed package whose line raised: the frame just before; empty when none is near."""
     frames = [f for f in case.log.all("site-frame") if 0 < hit.order - f.order <= _NEAR]
     return frames[-1].groups["package"] if frames else ""
@@ -68,7 +68,7 @@ def check_known_breaks(case: Case) -> Iterator[Finding]:
             yield _finding(case, row)
 
 
-def suspect_breaks(case: Case) -> Iterator[Suspect]:
+def hypotheses_of_breaks(case: Case) -> Iterator[RaisedHypothesis]:
     """Breaks whose words are in the log, where versions that would settle it are not known."""
     for row, is_proved in _shown_breaks(case):
         if is_proved:
@@ -89,7 +89,7 @@ def suspect_breaks(case: Case) -> Iterator[Suspect]:
             lines=(*row.shows, *row.frames),
         )
         message = Message(row.name, row.cause, found.code, found.title, row.text, cure)
-        yield Suspect(raised, message=message)
+        yield RaisedHypothesis(raised, message=message)
 
 
 def _shown_breaks(case: Case) -> Iterator[tuple[Break, bool]]:

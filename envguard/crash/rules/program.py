@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.findings import make_finding
+from envguard.crash.cause_findings import make_finding
 from envguard.crash.rules.shared_memory import SHM_FOLDER
 from envguard.facts.findings import Finding, Status
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from envguard.crash.cause_findings import make_finding
 from envguard.crash.exits import SIGBUS
-from envguard.crash.findings import make_finding
 from envguard.crash.phases import Phase
 from envguard.facts.findings import Evidence, Finding, Status
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
 
 SHM_FOLDER = "/dev/shm"  # noqa: S108 - looked for in texts, nothing is written there
 
@@ -34,7 +34,7 @@ def parse_df_size(text: str) -> int | None:
     return int(float(match[1]) * (_UNITS[unit] if unit else 1024))
 
 
-def shm_size(case: Case) -> tuple[int | None, Hit | None]:
+def shm_size(case: Case) -> tuple[int | None, SignatureMatch | None]:
     """How large /dev/shm was, and which line says so."""
     hit = case.log.last("shm-size")
     if hit is not None:
@@ -81,8 +81,8 @@ def check_shared_memory(case: Case) -> Iterator[Finding]:
     if said or full:
         yield make_finding(case, "shm-too-small", Status.FAIL, (*said, *full[:1]))
         return
-    worker = _worker_hits(case)
-    if (case.signal != SIGBUS and not worker) or storage_hits(case):
+    worker = _worker_matches(case)
+    if (case.signal != SIGBUS and not worker) or storage_matches(case):
         return
     size, hit = shm_size(case)
     hits = (*worker, *case.hits("caught-signal", "nccl-frame", "torchrun-signal"))
@@ -104,7 +104,7 @@ def check_shared_memory(case: Case) -> Iterator[Finding]:
         yield make_finding(case, "shm-too-small", Status.FAIL, hits, detail=why)
 
 
-def _worker_hits(case: Case) -> tuple[Hit, ...]:
+def _worker_matches(case: Case) -> tuple[SignatureMatch, ...]:
     """Lines about a bus error in a data loader's worker."""
     killed = (hit for hit in case.log.all("dl-killed") if hit.groups["s"].startswith("Bus error"))
     return (*case.hits("dl-bus", "dl-shm-hint"), *tuple(killed)[:1])
@@ -112,12 +112,12 @@ def _worker_hits(case: Case) -> tuple[Hit, ...]:
 
 def check_mapped_storage(case: Case) -> Iterator[Finding]:
     """A bus error while mapped files were read, with the storage or the stack to show for it."""
-    hits = storage_hits(case)
+    hits = storage_matches(case)
     if hits:
         yield make_finding(case, "sigbus-from-mmap-storage", Status.FAIL, hits)
 
 
-def storage_hits(case: Case) -> tuple[Hit, ...]:
+def storage_matches(case: Case) -> tuple[SignatureMatch, ...]:
     """The lines that lay a bus error at the storage's door; empty when none do.
 
     Mapped files together with a network file system; errors of the storage; or the stack of the

@@ -5,20 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
-from envguard.lock.formats.requirements import Style, heading, index_lines, requirement_lines
+from envguard.lock.formats.requirements import (
+    RequirementsStyle,
+    heading,
+    index_lines,
+    requirement_lines,
+)
 from envguard.lock.pins import glibc_needed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envguard.lock.plan import LockPlan, Locks
+    from envguard.lock.lock_plan import LockPlan, Locks
 
 
 _END = "REQUIREMENTS"
 _FILE = "/tmp/requirements.txt"  # noqa: S108 - in the image, and removed there
 
 
-def render_dockerfile(locks: Locks, style: Style = Style.URLS) -> str:
+def render_dockerfile(locks: Locks, style: RequirementsStyle = RequirementsStyle.URLS) -> str:
     """The lines for after ``FROM``, the same for equal plans.
 
     Raises:
@@ -34,7 +39,7 @@ def render_dockerfile(locks: Locks, style: Style = Style.URLS) -> str:
     return "\n".join(_lines(plan, style)) + "\n"
 
 
-def _lines(plan: LockPlan, style: Style) -> Iterator[str]:
+def _lines(plan: LockPlan, style: RequirementsStyle) -> Iterator[str]:
     target = plan.request.target
     yield "# syntax=docker/dockerfile:1"
     yield from (f"# {line}" for line in heading(plan))

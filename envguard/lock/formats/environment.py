@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from envguard.lock.formats.requirements import Style, heading, index_lines, requirement_lines
+from envguard.lock.formats.requirements import (
+    RequirementsStyle,
+    heading,
+    index_lines,
+    requirement_lines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envguard.lock.plan import LockPlan, Locks
+    from envguard.lock.lock_plan import LockPlan, Locks
 
 
-def render_environment(locks: Locks, style: Style = Style.URLS) -> str:
+def render_environment(locks: Locks, style: RequirementsStyle = RequirementsStyle.URLS) -> str:
     """The document as text, the same for equal plans.
 
     Every text is written as a JSON string, which is YAML too: no value can be taken for
@@ -28,7 +33,7 @@ def render_environment(locks: Locks, style: Style = Style.URLS) -> str:
     return "\n".join((*(f"# {line}" for line in heading(plan)), *_lines(plan, style))) + "\n"
 
 
-def _lines(plan: LockPlan, style: Style) -> Iterator[str]:
+def _lines(plan: LockPlan, style: RequirementsStyle) -> Iterator[str]:
     target = plan.request.target
     yield f"name: {json.dumps(f'torch-{plan.build.backend.label}')}"
     yield "channels:"

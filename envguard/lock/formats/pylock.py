@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envguard.errors import ToolError
-from envguard.lock.formats.requirements import Style
-from envguard.lock.index import plain_file, plain_index
+from envguard.lock.formats.requirements import RequirementsStyle
+from envguard.lock.package_index import plain_file, plain_index
 from envguard.lock.record import record_table
 
 if TYPE_CHECKING:
+    from envguard.lock.lock_plan import Locks
     from envguard.lock.pins import Artifact, Pin
-    from envguard.lock.plan import Locks
 
 
-def render_pylock(locks: Locks, _style: Style = Style.URLS) -> str:
+def render_pylock(locks: Locks, _style: RequirementsStyle = RequirementsStyle.URLS) -> str:
     """The document as text, the same for equal plans.
 
     Raises:

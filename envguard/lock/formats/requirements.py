@@ -6,16 +6,16 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
-from envguard.lock.index import is_same_index, plain_file, plain_index
+from envguard.lock.package_index import is_same_index, plain_file, plain_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from envguard.lock.lock_plan import LockPlan, Locks
     from envguard.lock.pins import Artifact, Pin
-    from envguard.lock.plan import LockPlan, Locks
 
 
-class Style(Enum):
+class RequirementsStyle(Enum):
     """How the torch family is named.
 
     ``URLS`` works with any index and cannot be taken from another one; ``INDEX`` needs both
@@ -26,7 +26,7 @@ class Style(Enum):
     INDEX = "index"
 
 
-def render_requirements(locks: Locks, style: Style = Style.URLS) -> str:
+def render_requirements(locks: Locks, style: RequirementsStyle = RequirementsStyle.URLS) -> str:
     """The document as text, the same for equal plans.
 
     Raises:
@@ -51,7 +51,7 @@ def heading(plan: LockPlan) -> Iterator[str]:
 
 
 def requirement_lines(
-    plan: LockPlan, style: Style, *, separator: str = " \\\n    "
+    plan: LockPlan, style: RequirementsStyle, *, separator: str = " \\\n    "
 ) -> Iterator[str]:
     """One requirement for each pin.
 
@@ -64,20 +64,20 @@ def requirement_lines(
         InputError: A pin has no sha256.
     """
     for pin in plan.pins:
-        is_by_url = style is Style.URLS and plan.comes_from_torch_index(pin)
+        is_by_url = style is RequirementsStyle.URLS and plan.comes_from_torch_index(pin)
         if is_by_url or not pin.index_url:
             yield _by_url(pin)
         else:
             yield _by_hash(pin, separator)
 
 
-def index_lines(plan: LockPlan, style: Style) -> Iterator[str]:
+def index_lines(plan: LockPlan, style: RequirementsStyle) -> Iterator[str]:
     """The default index where it was stated; in the index style every index that is needed."""
     elsewhere = (p.index_url for p in plan.pins if not plan.comes_from_torch_index(p))
     others = sorted({plain_index(url) for url in elsewhere if url})
     stated = plan.request.indexes.default
     others.sort(key=lambda url: stated is None or not is_same_index(url, stated))
-    if style is Style.INDEX:
+    if style is RequirementsStyle.INDEX:
         yield "# for pip; uv also needs --index-strategy unsafe-best-match"
         first, *more = others or [plan.torch_index]
         yield f"--index-url {first}"

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
-from envguard.lock.formats.requirements import Style, heading
-from envguard.lock.index import is_same_index, plain_index
+from envguard.lock.formats.requirements import RequirementsStyle, heading
+from envguard.lock.package_index import is_same_index, plain_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from envguard.lock.lock_plan import LockPlan, Locks
     from envguard.lock.pins import Pin
-    from envguard.lock.plan import LockPlan, Locks
 
 
-def render_uv_project(locks: Locks, _style: Style = Style.URLS) -> str:
+def render_uv_project(locks: Locks, _style: RequirementsStyle = RequirementsStyle.URLS) -> str:
     """Dependencies, indexes and sources that make ``uv lock`` choose the same torch builds.
 
     Several targets become dependency groups that exclude each other, the first one installed by

@@ -6,8 +6,8 @@ import pytest
 
 from envguard.facts.facts import Facts
 from envguard.facts.findings import Status
-from envguard.ingest.pins import add_pins
 from envguard.ingest.stated import parse_stated, stated_facts
+from envguard.ingest.stated_pins import add_pins
 from tests.crash.logs import report_of
 
 # Fewer steps do not show that a run went on: other ranks may not have noticed.

@@ -7,8 +7,8 @@ import pytest
 from envguard.errors import MatrixError
 from envguard.facts.facts import Facts
 from envguard.facts.findings import Status
-from envguard.ingest.pins import add_pins
 from envguard.ingest.stated import parse_stated, stated_facts
+from envguard.ingest.stated_pins import add_pins
 from envguard.matrix.causes import CauseTable
 from envguard.matrix.loader import Matrix
 from envguard.matrix.reading import Document

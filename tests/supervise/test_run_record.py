@@ -11,9 +11,9 @@ from envguard.crash.memory_use import RunMemory, add_gpu_reading, add_sample
 from envguard.crash.samples import CgroupUse, ProcessUse, Sample
 from envguard.errors import DocumentError, InputError
 from envguard.facts.facts import Facts
-from envguard.ingest.pins import add_pins
+from envguard.ingest.stated_pins import add_pins
 from envguard.supervise.compare import compare_runs, job_of, last_that_worked, shorten
-from envguard.supervise.record import (
+from envguard.supervise.run_record import (
     ConfigFile,
     RunContext,
     RunWriter,

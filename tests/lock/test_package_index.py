@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from envguard.errors import InputError
 from envguard.facts.versions import CPU, Backend
-from envguard.lock.index import IndexSettings, is_same_index, make_index_settings
+from envguard.lock.package_index import IndexSettings, is_same_index, make_index_settings
 from envguard.redaction import clean_text, strip_credentials
 
 

@@ -1,11 +1,13 @@
+"""None"""
+
 from __future__ import annotations
 
 from envguard.facts.findings import Finding, Status, root_cause_of, verdict_of
 from envguard.matrix.loader import Matrix
 from envguard.memory.changes import try_changes
-from envguard.memory.findings import plan_findings
-from envguard.memory.job import Job, Option, Place, Recompute
+from envguard.memory.job import Job, JobOption, Placement, Recompute
 from envguard.memory.plan import Planner
+from envguard.memory.plan_findings import plan_findings
 from envguard.memory.verdict import fits, judge
 from tests.memory.jobs import job, limits, table
 
@@ -71,7 +73,7 @@ def test_only_parts_that_have_a_range_are_called_wide() -> None:
 
 
 def test_offloaded_states_that_may_grow_are_a_warning() -> None:
-    wanted = job("zero3", optimizer_on=Place.CPU, params_on=Place.CPU)
+    wanted = job("zero3", optimizer_on=Placement.CPU, params_on=Placement.CPU)
     found = findings(wanted, 80, 264)
     assert ("MEM010", "warn") in codes(found)
     assert verdict_of(found) is Status.WARN
@@ -91,7 +93,7 @@ def test_where_nothing_is_enough_the_remedy_says_so() -> None:
 
 
 def test_what_is_not_stated_is_named_with_both_figures() -> None:
-    unstated = frozenset({Option.RECOMPUTE})
+    unstated = frozenset({JobOption.RECOMPUTE})
     wanted = job("zero2", 8, 13e9, recompute=Recompute.FULL, unstated=unstated)
     (found, _) = findings(wanted, 64, None)
     assert (found.code, found.cause, found.status) == ("MEM014", "memory-plan", Status.WARN)

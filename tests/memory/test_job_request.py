@@ -1,3 +1,5 @@
+"""None"""
+
 from __future__ import annotations
 
 import json
@@ -8,26 +10,26 @@ from packaging.version import Version
 
 from envguard.errors import InputError
 from envguard.memory.job import (
+    JobOption,
     Optimizer,
-    Option,
-    Place,
+    Placement,
     Precision,
     Quantized,
     Recompute,
     SaveMode,
     Strategy,
 )
-from envguard.memory.request import Request, Resolved, resolve
+from envguard.memory.job_request import JobRequest, ResolvedJob, resolve
 from tests.memory.jobs import table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def asked(*, params: str | None = "7.6B", **options: Any) -> Resolved:
+def asked(*, params: str | None = "7.6B", **options: Any) -> ResolvedJob:
     """Options under their names, ``-`` written as ``_``."""
     named = {name.replace("_", "-"): value for name, value in options.items()}
-    return resolve(Request(params=params, options=named), table())
+    return resolve(JobRequest(params=params, options=named), table())
 
 
 def test_what_is_not_stated_is_assumed_and_said() -> None:
@@ -36,7 +38,7 @@ def test_what_is_not_stated_is_assumed_and_said() -> None:
     assert found.job.precision is Precision.BF16
     assert found.job.save is SaveMode.TRAINER
     assert found.job.recompute is Recompute.FULL
-    assert found.job.unstated == frozenset(Option)
+    assert found.job.unstated == frozenset(JobOption)
     words = " ".join(found.assumptions)
     for part in ("--gpus", "--dtype", "--micro-batch", "--seq-len", "--recompute", "--save",
                  "zero.Init", "deepspeed 0.19.8"):  # fmt: skip
@@ -62,7 +64,7 @@ def test_what_is_stated_is_not_assumed() -> None:
     assert job.strategy is Strategy.ZERO2
     assert (job.gpus, job.micro_batch, job.seq_len, job.accumulates) == (8, 2, 4096, True)
     assert job.optimizer is Optimizer.ADAMW_8BIT
-    assert job.optimizer_on is Place.CPU
+    assert job.optimizer_on is Placement.CPU
     assert job.lora is not None
     assert (job.lora.rank, job.lora.covers_all) == (8, False)
     assert len(found.assumptions) == 1  # the releases
@@ -70,7 +72,7 @@ def test_what_is_stated_is_not_assumed() -> None:
 
 def test_only_what_is_stated_is_closed() -> None:
     found = asked(strategy="fsdp-full", recompute="none", seq_len=1024)
-    assert found.job.unstated == {Option.PRECISION, Option.SAVE}
+    assert found.job.unstated == {JobOption.PRECISION, JobOption.SAVE}
 
 
 def test_a_state_dict_type_says_how_fsdp_saves(tmp_path: Path) -> None:
@@ -79,8 +81,8 @@ def test_a_state_dict_type_says_how_fsdp_saves(tmp_path: Path) -> None:
         "distributed_type: FSDP\nnum_processes: 4\nfsdp_config:\n"
         "  fsdp_sharding_strategy: FULL_SHARD\n  fsdp_state_dict_type: FULL_STATE_DICT\n"
     )
-    found = resolve(Request(params="7.6B", configs=(config,)), table())
-    assert Option.SAVE not in found.job.unstated
+    found = resolve(JobRequest(params="7.6B", configs=(config,)), table())
+    assert JobOption.SAVE not in found.job.unstated
 
 
 @pytest.mark.parametrize(("params", "usual"), [("1.2B", "none"), ("2.0B", "full"), ("70B", "full")])
@@ -98,7 +100,7 @@ def test_more_than_eight_gpus_stand_in_nodes_of_eight() -> None:
 
 
 def test_releases_are_stated_or_installed_or_the_newest_known() -> None:
-    request = Request(
+    request = JobRequest(
         params="7B",
         versions={"deepspeed": "0.14.2"},
         installed={"transformers": Version("4.46.3"), "deepspeed": Version("0.17.0")},
@@ -123,7 +125,7 @@ def test_auto_sizes_follow_the_hidden_width_as_in_transformers(tmp_path: Path) -
     zero = {"stage": 3, **dict.fromkeys(sizes, "auto")}
     path = tmp_path / "ds.json"
     path.write_text(json.dumps({"zero_optimization": zero, "bf16": {"enabled": True}}))
-    request = Request(params="8.03B", configs=(path,), options={"gpus": 8})
+    request = JobRequest(params="8.03B", configs=(path,), options={"gpus": 8})
     job = resolve(request, table()).job
     assert job.shape.hidden == 4096
     assert job.zero.reduce_bucket == 16_777_216
@@ -201,7 +203,7 @@ def test_one_gpu_needs_no_strategy_and_that_is_said() -> None:
 def test_one_model_is_needed_and_enough(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"state the model: --params 7\.6B or --model"):
         asked(params=None, strategy="ddp")
-    request = Request(params="7B", model=tmp_path, options={"strategy": "ddp"})
+    request = JobRequest(params="7B", model=tmp_path, options={"strategy": "ddp"})
     with pytest.raises(InputError, match="exclude each other"):
         resolve(request, table())
 
@@ -209,6 +211,6 @@ def test_one_model_is_needed_and_enough(tmp_path: Path) -> None:
 def test_an_option_against_a_file_names_both(tmp_path: Path) -> None:
     path = tmp_path / "ds.json"
     path.write_text(json.dumps({"zero_optimization": {"stage": 3}, "bf16": {"enabled": True}}))
-    request = Request(params="7B", configs=(path,), options={"strategy": "zero2"})
+    request = JobRequest(params="7B", configs=(path,), options={"strategy": "zero2"})
     with pytest.raises(InputError, match=r"--strategy is zero2, but ds\.json: zero_optimization"):
         resolve(request, table())

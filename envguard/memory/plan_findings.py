@@ -6,24 +6,19 @@ from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.sentences import join_sentences, say
-from envguard.memory.plan import GIB, MemoryPlan, Phase, Side
-from envguard.memory.verdict import (
-    Break,
-    Grade,
-    grade,
-    offloads_to_host,
-    usable,
-)
+from envguard.memory.plan import GIB, MemoryPhase, MemoryPlan, Side
+from envguard.memory.verdict import Grade, Overrun, grade, offloads_to_host, usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.facts.findings import Source
     from envguard.matrix.memory import MemoryTable
-    from envguard.memory.changes import Tried
+    from envguard.memory.changes import TriedChange
     from envguard.memory.formulas import Stack
     from envguard.memory.plan import MemoryLimits
     from envguard.memory.verdict import Judgement
+
 
 _CODES = {
     "gpu-oom-states-plus-activations": "MEM001",
@@ -57,7 +52,7 @@ def plan_findings(
     plan: MemoryPlan,
     limits: MemoryLimits,
     judgement: Judgement,
-    tried: tuple[Tried, ...],
+    tried: tuple[TriedChange, ...],
     table: MemoryTable,
 ) -> tuple[Finding, ...]:
     """All findings of a plan.
@@ -84,7 +79,10 @@ def _gib(size: float) -> str:
 
 
 def _broken(
-    plan: MemoryPlan, breaks: tuple[Break, ...], tried: tuple[Tried, ...], table: MemoryTable
+    plan: MemoryPlan,
+    breaks: tuple[Overrun, ...],
+    tried: tuple[TriedChange, ...],
+    table: MemoryTable,
 ) -> Iterator[Finding]:
     """One finding a cause; the first of its phases gives the figures."""
     for cause in dict.fromkeys(found.cause for found in breaks):
@@ -114,7 +112,7 @@ def _broken(
 
 
 def _depending(
-    plan: MemoryPlan, judgement: Judgement, tried: tuple[Tried, ...]
+    plan: MemoryPlan, judgement: Judgement, tried: tuple[TriedChange, ...]
 ) -> Iterator[Finding]:
     """One finding a side: both figures, and the options between them.
 
@@ -151,7 +149,7 @@ def _depending(
         )
 
 
-def _phases(breaks: list[Break]) -> str:
+def _phases(breaks: list[Overrun]) -> str:
     return ", ".join(found.phase.value for found in breaks)
 
 
@@ -169,7 +167,7 @@ def _largest_words(stack: Stack) -> str:
     return say("Largest: {parts}.", parts=join_sentences(*parts, by=", "))
 
 
-def _evidence(stack: Stack, phase: Phase) -> tuple[Evidence, ...]:
+def _evidence(stack: Stack, phase: MemoryPhase) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(f"{phase.value}.{line.part.value}", _gib(line.amount.likely), line.formula)
         for line in stack.lines
@@ -181,7 +179,7 @@ def _source(stack: Stack, table: MemoryTable) -> Source:
     return table.formula(largest.formula.split(" ")[0]).provenance.source
 
 
-def _remedy(tried: tuple[Tried, ...]) -> Remedy:
+def _remedy(tried: tuple[TriedChange, ...]) -> Remedy:
     enough = [t for t in tried if t.is_enough]
     if not enough:
         return Remedy("no single change that was tried is enough; see the changes for their peaks")
@@ -194,11 +192,11 @@ def _remedy(tried: tuple[Tried, ...]) -> Remedy:
     )
 
 
-def _host(tried: Tried) -> str:
+def _host(tried: TriedChange) -> str:
     return _gib(tried.plan.peak(Side.HOST).host.total.likely)
 
 
-def _gpu(tried: Tried) -> str:
+def _gpu(tried: TriedChange) -> str:
     return _gib(tried.plan.peak(Side.GPU).gpu.total.likely)
 
 
@@ -250,7 +248,7 @@ def _resume(plan: MemoryPlan, limits: MemoryLimits) -> Iterator[Finding]:
     """A resume is another run: where it would break, this one is only warned."""
     if plan.job.resumes or limits.host_usable is None:
         return
-    stack = plan.phase(Phase.RESUME).host
+    stack = plan.phase(MemoryPhase.RESUME).host
     if grade(stack, limits.host_usable) is Grade.BREAKS:
         yield Finding(
             code=_CODES["host-oom-resume"],
@@ -267,15 +265,17 @@ def _resume(plan: MemoryPlan, limits: MemoryLimits) -> Iterator[Finding]:
                 meaning=_WORDS["host-oom-resume"],
                 largest_parts=_largest_words(stack),
             ),
-            evidence=_evidence(stack, Phase.RESUME),
+            evidence=_evidence(stack, MemoryPhase.RESUME),
         )
 
 
-def _growth(plan: MemoryPlan, limits: MemoryLimits, breaks: tuple[Break, ...]) -> Iterator[Finding]:
+def _growth(
+    plan: MemoryPlan, limits: MemoryLimits, breaks: tuple[Overrun, ...]
+) -> Iterator[Finding]:
     limit = limits.host_usable
     if limit is None or not offloads_to_host(plan) or any(b.side is Side.HOST for b in breaks):
         return
-    need = plan.phase(Phase.STEP).host.total.likely
+    need = plan.phase(MemoryPhase.STEP).host.total.likely
     if need * _GROWTH_FACTOR > limit:
         yield Finding(
             code=_GROWTH,

@@ -16,6 +16,7 @@ from envguard.values import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+
 _POLL_S = 0.05
 _DRAIN_S = 1.0
 _REAP_S = 10.0

@@ -277,7 +277,7 @@ class Watcher(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandExit:
     """How the command ended.
 
     Args:
@@ -298,7 +298,7 @@ def supervise(
     environ: Mapping[str, str],
     is_direct: bool = False,
     dies_with_us: bool = False,
-) -> Ended:
+) -> CommandExit:
     """Run a command to its end.
 
     Args:
@@ -331,7 +331,7 @@ def supervise(
             child = start(command, streams, environ, dies_with_us=dies_with_us)
         except OSError as err:
             status = status_of_refusal(err)
-            return Ended(status, status, err.strerror or str(err))
+            return CommandExit(status, status, err.strerror or str(err))
         finally:
             close_ends(streams)
         signals.group = child.pid
@@ -343,24 +343,24 @@ def supervise(
         finally:
             terminal.take_back()
     child.returncode = code  # it was waited for here
-    return Ended(code, code if code >= 0 else 128 - code)
+    return CommandExit(code, code if code >= 0 else 128 - code)
 
 
 def _supervise_plainly(
     command: Sequence[str], watcher: Watcher, environ: Mapping[str, str]
-) -> Ended:
+) -> CommandExit:
     """Where there are no process groups: the child shares everything, and is only sampled."""
     try:
         child = subprocess.Popen(list(command), env=dict(environ))
     except FileNotFoundError:
-        return Ended(127, 127)
+        return CommandExit(127, 127)
     except OSError:
-        return Ended(126, 126)
+        return CommandExit(126, 126)
     watcher.started(child.pid)
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             code = child.wait(watcher.tick())
-            return Ended(code, code)
+            return CommandExit(code, code)
 
 
 def _close_readers(streams: Sequence[Stream]) -> None:

@@ -14,10 +14,10 @@ from envguard.memory.configs import read_configs
 from envguard.memory.job import (
     Attention,
     Job,
+    JobOption,
     Lora,
     Optimizer,
-    Option,
-    Place,
+    Placement,
     Precision,
     Quantized,
     Recompute,
@@ -49,45 +49,45 @@ def usual_jobs(job: Job, table: MemoryTable) -> tuple[Job, ...]:
         The job itself first, then those that differ from it in fewer options.
     """
     jobs = [job]
-    for option in (o for o in Option if o in job.unstated):
+    for option in (o for o in JobOption if o in job.unstated):
         jobs = [changed for base in jobs for changed in _usual(base, option, table)]
     others = dict.fromkeys(other for other in jobs if other != job and is_valid(other))
     return (job, *sorted(others, key=lambda other: len(differing(job, other))))
 
 
-def _usual(job: Job, option: Option, table: MemoryTable) -> tuple[Job, ...]:
+def _usual(job: Job, option: JobOption, table: MemoryTable) -> tuple[Job, ...]:
     match option:
-        case Option.RECOMPUTE:
+        case JobOption.RECOMPUTE:
             return tuple(replace(job, recompute=r) for r in (Recompute.NONE, Recompute.FULL))
-        case Option.SEQ_LEN:
+        case JobOption.SEQ_LEN:
             shortest = int(table.formula("usual.shortest_sample").evaluate({}).likely)
             return (job, replace(job, seq_len=min(job.seq_len, shortest)))
-        case Option.PRECISION:
+        case JobOption.PRECISION:
             return (job, replace(job, precision=Precision.PURE_BF16))
-        case Option.SAVE:  # accelerate writes FSDP's state dicts whole or as shards
+        case JobOption.SAVE:  # accelerate writes FSDP's state dicts whole or as shards
             is_open = job.strategy.is_fsdp and not job.fsdp_sharded
             return (job, replace(job, save=SaveMode.SHARDED)) if is_open else (job,)
 
 
-def differing(job: Job, other: Job) -> tuple[Option, ...]:
+def differing(job: Job, other: Job) -> tuple[JobOption, ...]:
     """The options in which two jobs differ."""
-    return tuple(o for o in Option if option_words(job, o) != option_words(other, o))
+    return tuple(o for o in JobOption if option_words(job, o) != option_words(other, o))
 
 
-def option_words(job: Job, option: Option) -> str:
+def option_words(job: Job, option: JobOption) -> str:
     """The option as a person would state it, ``--recompute full``."""
     return f"{option.value} {_value(job, option)}"
 
 
-def _value(job: Job, option: Option) -> str:
+def _value(job: Job, option: JobOption) -> str:
     match option:
-        case Option.RECOMPUTE:
+        case JobOption.RECOMPUTE:
             return job.recompute.value
-        case Option.SEQ_LEN:
+        case JobOption.SEQ_LEN:
             return str(job.seq_len)
-        case Option.PRECISION:
+        case JobOption.PRECISION:
             return job.precision.value
-        case Option.SAVE:
+        case JobOption.SAVE:
             return job.save.value
 
 
@@ -123,12 +123,12 @@ def _name(settings: Settings, setting: str, option: str) -> str:
 def _check_offload(job: Job, settings: Settings) -> None:
     name = _name(settings, "params_on", "--offload")
     strategy = job.strategy.value
-    if job.strategy is Strategy.DDP and job.optimizer_on is not Place.GPU:
+    if job.strategy is Strategy.DDP and job.optimizer_on is not Placement.GPU:
         raise InputError(f"{name}: {strategy} offloads nothing; choose a zero or fsdp strategy")
-    if job.strategy in {Strategy.ZERO1, Strategy.ZERO2} and job.params_on is not Place.GPU:
+    if job.strategy in {Strategy.ZERO1, Strategy.ZERO2} and job.params_on is not Placement.GPU:
         raise InputError(f"{name}: parameters are offloaded by zero3, not by {strategy}")
     if job.strategy.is_fsdp:
-        if Place.NVME in {job.params_on, job.optimizer_on}:
+        if Placement.NVME in {job.params_on, job.optimizer_on}:
             raise InputError(f"{name}: {strategy} offloads to the cpu only, not to nvme")
         if job.params_on is not job.optimizer_on:
             raise InputError(
@@ -142,7 +142,7 @@ def _check_precision(job: Job, settings: Settings) -> None:
         name = _name(settings, "precision", "--dtype")
         raise InputError(f"{name}: pure-bf16 contradicts {job.strategy.value}: DeepSpeed keeps "
                          "fp32 masters beside bf16 weights")  # fmt: skip
-    if job.optimizer.is_paged and job.optimizer_on is not Place.GPU:
+    if job.optimizer.is_paged and job.optimizer_on is not Placement.GPU:
         name = _name(settings, "optimizer", "--optimizer")
         raise InputError(f"{name}: a paged optimizer pages by itself; it is not offloaded too")
 
@@ -217,8 +217,8 @@ def build_job(
         nodes=nodes,
         precision=_assume(settings, "precision", Precision.BF16, _PRECISION_WORDS, assumed),
         optimizer=settings.get("optimizer", Optimizer) or Optimizer.ADAMW,
-        optimizer_on=settings.get("optimizer_on", Place) or Place.GPU,
-        params_on=settings.get("params_on", Place) or Place.GPU,
+        optimizer_on=settings.get("optimizer_on", Placement) or Placement.GPU,
+        params_on=settings.get("params_on", Placement) or Placement.GPU,
         micro_batch=_assume(settings, "micro_batch", 1, _BATCH_WORDS, assumed),
         seq_len=_assume(settings, "seq_len", 2048, _LENGTH_WORDS, assumed),
         accumulates=_accumulates(settings, assumed),
@@ -333,11 +333,11 @@ def _zero(
 
 
 # Options that recipes set differently -> the settings that decide each.
-_SETTINGS: Mapping[Option, frozenset[str]] = {
-    Option.RECOMPUTE: frozenset({"recompute"}),
-    Option.SEQ_LEN: frozenset({"seq_len"}),
-    Option.PRECISION: frozenset({"precision"}),
-    Option.SAVE: frozenset({"save", "fsdp_sharded"}),
+_SETTINGS: Mapping[JobOption, frozenset[str]] = {
+    JobOption.RECOMPUTE: frozenset({"recompute"}),
+    JobOption.SEQ_LEN: frozenset({"seq_len"}),
+    JobOption.PRECISION: frozenset({"precision"}),
+    JobOption.SAVE: frozenset({"save", "fsdp_sharded"}),
 }
 # Settings that may be "auto" -> DeepSpeed's name of the field.
 _AUTO: Mapping[str, str] = {
@@ -358,7 +358,7 @@ NEWEST: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class JobRequest:
     """What the user states, as typed; None is not stated.
 
     Args:
@@ -379,7 +379,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedJob:
     """A job and how it came about.
 
     Args:
@@ -393,7 +393,7 @@ class Resolved:
     notes: tuple[str, ...]
 
 
-def resolve(request: Request, table: MemoryTable) -> Resolved:
+def resolve(request: JobRequest, table: MemoryTable) -> ResolvedJob:
     """Turn a request into a job.
 
     Raises:
@@ -408,10 +408,10 @@ def resolve(request: Request, table: MemoryTable) -> Resolved:
     check_job(job, settings)
     if version_notes:
         assumed.append(version_notes)
-    return Resolved(job, tuple(assumed), (*shape.notes, *settings.notes))
+    return ResolvedJob(job, tuple(assumed), (*shape.notes, *settings.notes))
 
 
-def _shape(request: Request, table: MemoryTable) -> ModelShape:
+def _shape(request: JobRequest, table: MemoryTable) -> ModelShape:
     if request.params is not None and request.model is not None:
         raise InputError("--params and --model exclude each other: state one model")
     if request.model is not None:
@@ -421,7 +421,7 @@ def _shape(request: Request, table: MemoryTable) -> ModelShape:
     return guess_shape(parse_params(request.params), table)
 
 
-def _versions(request: Request) -> tuple[Versions, str]:
+def _versions(request: JobRequest) -> tuple[Versions, str]:
     """Stated releases, then installed ones, then the newest that the formulas know."""
     found: dict[str, Version] = {}
     assumed: list[str] = []

@@ -15,7 +15,7 @@ from envguard.facts.findings import Status
 from envguard.facts.report import report_document
 from envguard.render.page import Style
 from envguard.render.stages import stage_lines
-from envguard.smoke.report import smoke_report
+from envguard.smoke.smoke_report import smoke_report
 from tests.smoke.fake import MATRIX, run_fake
 
 SCHEMA = json.loads(

@@ -11,6 +11,7 @@ from envguard.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+
 MAX_BYTES = 64 * 1024 * 1024
 # A report has some hundred lines; without a bound, short lines cost many times their size.
 _MAX_LINES = 300_000

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from envguard.crash.case import Case
     from envguard.facts.findings import Source
     from envguard.matrix.causes import ShownBy
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
 
 
 _SHOWN_HITS = 6
@@ -52,7 +52,7 @@ def make_finding(
     case: Case,
     says: str | Message,
     status: Status,
-    hits: Iterable[Hit] = (),
+    hits: Iterable[SignatureMatch] = (),
     *,
     more: tuple[Evidence, ...] = (),
     detail: str = "",
@@ -84,7 +84,7 @@ def make_finding(
     )
 
 
-def _groups(hits: Iterable[Hit]) -> dict[str, object]:
+def _groups(hits: Iterable[SignatureMatch]) -> dict[str, object]:
     """What signatures named; where several did, what the first one did."""
     return {k: v for hit in reversed(tuple(hits)) for k, v in hit.groups.items()}
 
@@ -97,7 +97,7 @@ def version_or_none(text: str) -> Version | None:
         return None
 
 
-def line_evidence(case: Case, hits: Iterable[Hit]) -> tuple[Evidence, ...]:
+def line_evidence(case: Case, hits: Iterable[SignatureMatch]) -> tuple[Evidence, ...]:
     """Lines of the log as evidence, each once, in their order."""
     by_line = {hit.order: hit for hit in hits}
     return tuple(
@@ -106,7 +106,7 @@ def line_evidence(case: Case, hits: Iterable[Hit]) -> tuple[Evidence, ...]:
     )
 
 
-def _source(case: Case, hits: tuple[Hit, ...]) -> Source | None:
+def _source(case: Case, hits: tuple[SignatureMatch, ...]) -> Source | None:
     for hit in hits:
         if not hit.id.startswith("phase:"):
             return case.matrix.causes.signature(hit.id).provenance.source
@@ -118,7 +118,7 @@ _FIELDS = frozenset(entry.name for entry in fields(Hypothesis)) - {"id", "says"}
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
+class RaisedHypothesis:
     """A hypothesis that a rule raises, with what the rule knows.
 
     Args:
@@ -146,17 +146,17 @@ class Suspect:
         return self.message or case.matrix.causes.message(self.row(case).says)
 
 
-def suspect(hypothesis: str, **values: object) -> Suspect:
+def raise_hypothesis(hypothesis: str, **values: object) -> RaisedHypothesis:
     """The hypothesis of a row of the tables.
 
     Args:
         hypothesis: The row's name.
         values: Values of its templates, or whole fields.
     """
-    return Suspect(hypothesis, values)
+    return RaisedHypothesis(hypothesis, values)
 
 
-def suspects_told(case: Case) -> Iterator[Suspect]:
+def hypotheses_shown(case: Case) -> Iterator[RaisedHypothesis]:
     """The hypotheses whose rows say when they are raised, where all of it holds."""
     died_of = case.table.signal(case.signal) if case.signal is not None else None
     name = died_of.name if died_of is not None else ""
@@ -166,7 +166,7 @@ def suspects_told(case: Case) -> Iterator[Suspect]:
             fits = not row.signal or name in row.signal
             fits = fits and (not row.phase or doing in row.phase)
             if row.is_told and fits and _stand_in(row, case):
-                yield Suspect(row, _groups(case.hits(*row.any)))
+                yield RaisedHypothesis(row, _groups(case.hits(*row.any)))
 
 
 def _what_decides(cause: str, case: Case) -> str:
@@ -185,7 +185,7 @@ def _whole(command: tuple[str, ...], case: Case) -> tuple[str, ...]:
     return command
 
 
-def suspect_finding(case: Case, raised: Suspect) -> Finding:
+def hypothesis_finding(case: Case, raised: RaisedHypothesis) -> Finding:
     """The finding of a hypothesis; its remedy is the experiment."""
     row, message = raised.row(case), raised.said(case)
     said = say("For it: {speaks}.", speaks=row.speaks)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from envguard.crash.memory_use import RunMemory, add_gpu_reading, add_sample
 from envguard.crash.samples import CgroupUse, ProcessUse, Sample
-from envguard.crash.scan import Scanner, marks_of
+from envguard.crash.scan import Scanner, search_patterns_of
 from envguard.errors import DocumentError, InputError
 from envguard.facts.codec import from_dict
 from envguard.facts.facts import Facts, decode_json, facts_document, parse_facts_document
@@ -544,7 +544,7 @@ def read_log(names: Sequence[str], matrix: Matrix) -> Log:
     Raises:
         InputError: A file cannot be read.
     """
-    scanner = Scanner(marks_of(matrix))
+    scanner = Scanner(search_patterns_of(matrix))
     for name in names:
         if len(names) > 1:
             scanner.start_file(_shown(name))

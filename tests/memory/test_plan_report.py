@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from envguard.memory.job import Job, Place
+from envguard.memory.job import Job, Placement
 from envguard.memory.plan import GIB
-from envguard.memory.report import other_estimates
+from envguard.memory.plan_report import other_estimates
 from tests.memory.jobs import job, table
 
 
@@ -21,11 +21,11 @@ def test_deepspeeds_own_figure_stands_first() -> None:
 @pytest.mark.parametrize(
     ("wanted", "name"),
     [
-        (job("zero2", optimizer_on=Place.CPU), "ds_zero2_offload_optimizer_cpu"),
+        (job("zero2", optimizer_on=Placement.CPU), "ds_zero2_offload_optimizer_cpu"),
         (job("zero3"), "ds_zero3_no_offload_zero_init"),
-        (job("zero3", optimizer_on=Place.CPU), "ds_zero3_offload_optimizer_zero_init"),
+        (job("zero3", optimizer_on=Placement.CPU), "ds_zero3_offload_optimizer_zero_init"),
         (
-            job("zero3", optimizer_on=Place.CPU, params_on=Place.CPU),
+            job("zero3", optimizer_on=Placement.CPU, params_on=Placement.CPU),
             "ds_zero3_offload_param_and_optimizer_zero_init",
         ),
     ],
@@ -43,7 +43,7 @@ def test_where_there_is_no_estimator_only_the_rules_are_listed(strategy: str) ->
 
 
 def test_the_estimate_without_offload_is_far_below_the_plan_with_it() -> None:
-    wanted = job("zero3", params=6.805e9, optimizer_on=Place.CPU, params_on=Place.CPU)
+    wanted = job("zero3", params=6.805e9, optimizer_on=Placement.CPU, params_on=Placement.CPU)
     first = other_estimates(wanted, table())[0]
     assert first.gpu is not None
     assert first.gpu / GIB < 1

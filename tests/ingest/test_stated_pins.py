@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envguard.errors import InputError
-from envguard.ingest.pins import add_pins
+from envguard.ingest.stated_pins import add_pins
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,13 @@ import pytest
 
 from envguard.facts.findings import Finding, Status
 from envguard.matrix.loader import Matrix
-from envguard.smoke.findings import find_cause, smoke_findings
 from envguard.smoke.result import OomCounts
+from envguard.smoke.smoke_findings import find_cause, smoke_findings
 from tests.smoke.fake import MATRIX, run_fake
 
 if TYPE_CHECKING:
     from envguard.smoke.result import SmokeResult
+
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="uses signals")
 

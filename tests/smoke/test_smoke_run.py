@@ -14,13 +14,14 @@ import pytest
 
 from envguard.errors import InputError, ToolError
 from envguard.smoke.result import Device, ErrorKind, SmokeRequest, StageStatus
-from envguard.smoke.run import run_smoke
+from envguard.smoke.smoke_run import run_smoke
 from tests.smoke.fake import FAKE_TORCH, run_fake
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from envguard.smoke.result import SmokeResult, StageError
+
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="uses signals and fork")
 

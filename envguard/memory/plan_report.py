@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from envguard.facts.report import Report, make_report
 from envguard.facts.sentences import say
-from envguard.memory.changes import SweepRow, Tried, sweep, try_changes
-from envguard.memory.findings import plan_findings
+from envguard.memory.changes import SweepRow, TriedChange, sweep, try_changes
 from envguard.memory.formulas import job_symbols
-from envguard.memory.job import Job, Place, Strategy
+from envguard.memory.job import Job, Placement, Strategy
 from envguard.memory.plan import (
     GIB,
     Measured,
@@ -21,6 +20,7 @@ from envguard.memory.plan import (
     calibrate,
     plan_memory,
 )
+from envguard.memory.plan_findings import plan_findings
 from envguard.memory.verdict import Dependence, Grade, Judgement, fits, grade, judge, usable
 from envguard.values import dataclass
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from envguard.facts.facts import Facts
     from envguard.matrix.memory import Amount, MemoryTable
     from envguard.memory.formulas import Line
-    from envguard.memory.request import Resolved
+    from envguard.memory.job_request import ResolvedJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +83,13 @@ def _deepspeed(job: Job, table: MemoryTable) -> Estimate | None:
 
 def _function(job: Job) -> str | None:
     """The estimator's branch for a job; DeepSpeed has none for ZeRO-1, torch none at all."""
-    offloads = job.optimizer_on is not Place.GPU
+    offloads = job.optimizer_on is not Placement.GPU
     if job.strategy is Strategy.ZERO2:
         return "ds_zero2_offload_optimizer_cpu" if offloads else "ds_zero2_no_offload"
     if job.strategy is not Strategy.ZERO3:
         return None
     init = "zero_init" if job.zero.zero_init else "no_zero_init"
-    if job.params_on is not Place.GPU:
+    if job.params_on is not Placement.GPU:
         return f"ds_zero3_offload_param_and_optimizer_{init}"
     return f"ds_zero3_offload_optimizer_{init}" if offloads else f"ds_zero3_no_offload_{init}"
 
@@ -110,7 +110,7 @@ class Extras:
 
 
 def plan_report(
-    resolved: Resolved,
+    resolved: ResolvedJob,
     table: MemoryTable,
     limits: MemoryLimits,
     facts: Facts,
@@ -282,7 +282,7 @@ def job_document(job: Job) -> dict[str, Any]:
     }
 
 
-def _change(tried: Tried) -> dict[str, Any]:
+def _change(tried: TriedChange) -> dict[str, Any]:
     gpu, host = tried.plan.peak(Side.GPU), tried.plan.peak(Side.HOST)
     return {
         "change": tried.change.words,

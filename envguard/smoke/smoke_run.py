@@ -14,8 +14,8 @@ from typing import Any, TypeGuard
 
 from envguard.errors import ToolError
 from envguard.facts.sentences import say
-from envguard.smoke.endings import Ending, name_ending
-from envguard.smoke.process import Completed, run_limited
+from envguard.smoke.child_exit import ChildExit, name_exit
+from envguard.smoke.limited_process import Completed, run_limited
 from envguard.smoke.result import (
     SHUTDOWN,
     ErrorKind,
@@ -96,7 +96,7 @@ class _Trace:
 
     progress: ProgressReader
     completed: Completed
-    ending: Ending
+    ending: ChildExit
     faults: str
     peaks: Mapping[str, int]
     oom: OomCounts
@@ -146,7 +146,7 @@ def _trace(request: SmokeRequest, stages: tuple[Stage, ...], scratch: Path) -> _
     return _Trace(
         progress=progress,
         completed=completed,
-        ending=name_ending(completed.returncode),
+        ending=name_exit(completed.returncode),
         faults=read_side_file(scratch / "faults.txt", _MAX_FAULTS_BYTES).decode("utf-8", "replace"),
         peaks=watch.peaks,
         oom=read_oom_counts().since(oom_before),
@@ -245,7 +245,7 @@ def _stage_result(request: SmokeRequest, stage: Stage, trace: _Trace) -> StageRe
         seconds=trace.ended_at - progress.since,
         rss_before_bytes=before,
         rss_peak_bytes=trace.peaks.get(stage.id) or before,
-        error=None if is_clean else _death(trace, _limit_s(request, stage)),
+        error=None if is_clean else _exit_error(trace, _limit_s(request, stage)),
         part=progress.parts.get(stage.id, ""),
     )
 
@@ -301,7 +301,7 @@ def _own_frames(faults: str) -> tuple[str, ...]:
     return tuple(frame for frame in found if not frame.startswith(str(_CHILD.parent)))
 
 
-def _death(trace: _Trace, limit_s: float) -> StageError:
+def _exit_error(trace: _Trace, limit_s: float) -> StageError:
     """Why a stage that began did not end."""
     ending, completed = trace.ending, trace.completed
     frames = _own_frames(trace.faults) or _own_frames(completed.stderr.text)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from envguard.backend import Candidate, Ladder, Rejected, Wish, has_gpu_to_serve, rank_builds
+from envguard.backend import (
+    BuildRequirements,
+    Candidate,
+    Ladder,
+    RejectedBuild,
+    has_gpu_to_serve,
+    rank_builds,
+)
 from envguard.errors import InputError
 from envguard.facts.machine import Driver, Host, Machine
 from envguard.facts.sentences import say
@@ -16,10 +23,16 @@ from envguard.lock.complaints import NoCandidateError
 from envguard.lock.constraints import MatrixBound
 from envguard.lock.pins import Pin
 from envguard.lock.request import LockRequest
-from envguard.lock.solve import TORCH, Means, Resolved, first_reasons, first_that_resolves
+from envguard.lock.solve import (
+    TORCH,
+    LockContext,
+    ResolvedBuild,
+    first_reasons,
+    first_that_resolves,
+)
 from envguard.matrix.rows import TorchBuildRow
 from envguard.values import dataclass
-from envguard.web.limits import Limits
+from envguard.web.limits import LockLimits
 from envguard.web.releases import Releases
 
 if TYPE_CHECKING:
@@ -61,7 +74,7 @@ class LockPlan:
     why: str
     torch_index: str
     pins: tuple[Pin, ...]
-    rejected: tuple[Rejected, ...]
+    rejected: tuple[RejectedBuild, ...]
     ladder: Ladder
     bounds: tuple[MatrixBound, ...]
     driver_exact: DriverVersion | None
@@ -80,7 +93,7 @@ def plan_lock(
     uv: Uv,
     *,
     notes: tuple[str, ...] = (),
-    limits: Limits | None = None,
+    limits: LockLimits | None = None,
     releases: Releases | None = None,
     say: Callable[[str], None] = _say_nothing,
 ) -> LockPlan:
@@ -104,13 +117,13 @@ def plan_lock(
         NetworkError: An index cannot be read.
         ToolError: uv failed.
     """
-    wish = make_wish(request)
+    wish = build_requirements(request)
     ladder = narrow(rank_builds(wish, request.machines, matrix), request, matrix)
     if not ladder.candidates:
         raise _no_candidate(request, ladder, matrix)
-    limits = limits or Limits()
+    limits = limits or LockLimits()
     web = partial(_open_web, is_offline=request.is_offline, limits=limits)
-    means = Means(matrix, uv, releases or Releases(web), limits, say)
+    means = LockContext(matrix, uv, releases or Releases(web), limits, say)
     try:
         found = first_that_resolves(ladder.candidates, request, means)
     except NoCandidateError as err:
@@ -124,15 +137,15 @@ def plan_lock(
     return _make_plan(request, found, ladder, matrix, notes)
 
 
-def _open_web(*, is_offline: bool, limits: Limits) -> Web:
+def _open_web(*, is_offline: bool, limits: LockLimits) -> Web:
     from envguard.web.client import Web  # few locks need it
 
     return Web(is_offline=is_offline, limits=limits)
 
 
-def make_wish(request: LockRequest) -> Wish:
+def build_requirements(request: LockRequest) -> BuildRequirements:
     """What the request asks of a torch build."""
-    return Wish(
+    return BuildRequirements(
         platform=request.target.platform,
         torch=request.torch,
         backend=request.backend,
@@ -167,7 +180,7 @@ def _reject(ladder: Ladder, reason_of: Callable[[Candidate], str]) -> Ladder:
     reasons = [(candidate, reason_of(candidate)) for candidate in ladder.candidates]
     return Ladder(
         tuple(candidate for candidate, reason in reasons if not reason),
-        (*ladder.rejected, *(Rejected(c.build, (reason,)) for c, reason in reasons if reason)),
+        (*ladder.rejected, *(RejectedBuild(c.build, (reason,)) for c, reason in reasons if reason)),
     )
 
 
@@ -179,7 +192,7 @@ def _too_new(candidate: Candidate, request: LockRequest, matrix: Matrix) -> str:
     return f"released {release.released}, after {cutoff}"
 
 
-def _preferred(rejected: Iterable[Rejected], chosen: Candidate) -> tuple[Rejected, ...]:
+def _preferred(rejected: Iterable[RejectedBuild], chosen: Candidate) -> tuple[RejectedBuild, ...]:
     """The rejected builds that someone may ask about: those at least as new as the chosen."""
     return tuple(
         item
@@ -223,7 +236,7 @@ def _remarks(
 
 def _make_plan(
     request: LockRequest,
-    found: Resolved,
+    found: ResolvedBuild,
     ladder: Ladder,
     matrix: Matrix,
     notes: tuple[str, ...],

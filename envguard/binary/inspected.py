@@ -19,7 +19,7 @@ _MOST_TEXT = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class InspectedEnvironment:
     """An environment whose compiled files are read.
 
     Args:

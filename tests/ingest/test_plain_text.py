@@ -1,3 +1,5 @@
+"""None"""
+
 from __future__ import annotations
 
 import codecs
@@ -5,7 +7,7 @@ import codecs
 import pytest
 
 from envguard.errors import InputError
-from envguard.ingest.text import check_size, clean_lines, decode_text
+from envguard.ingest.plain_text import check_size, clean_lines, decode_text
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.errors import InputError
-from envguard.smoke.process import run_limited
+from envguard.smoke.limited_process import run_limited
 
 if TYPE_CHECKING:
-    from envguard.smoke.process import Completed
+    from envguard.smoke.limited_process import Completed
 
 
 def run(code: str, *, stop: bool = False, cap: int = 1000) -> Completed:

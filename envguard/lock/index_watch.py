@@ -1,10 +1,4 @@
-"""Looks at the pages of indexes beside uv, and ends uv where one would never let it come to an end.
-
-uv reads whatever a server sends. Our own client has limits: bytes after unpacking, time in all,
-time between two parts, places that a redirect may lead to. It starts a moment after uv, so that a
-resolution from uv's cache costs nothing more; until then, and for pages of packages that nobody
-named, uv's limits of memory and time hold.
-"""
+"""Looks at the pages of indexes beside uv, and ends uv where one would keep it for ever."""
 
 from __future__ import annotations
 
@@ -17,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from envguard.errors import EnvguardError, NetworkError
 from envguard.lock.project import asked_for
-from envguard.lock.uv import MemoryLimitError, Started, default_index
+from envguard.lock.uv import MemoryLimitError, RunningUv, default_index
 from envguard.redaction import clean_text
 from envguard.web.failures import HarmfulPageError, StatusError, UnclearError
 
@@ -27,7 +21,8 @@ if TYPE_CHECKING:
 
     from envguard.lock.project import Problem
     from envguard.web.client import Web
-    from envguard.web.limits import Limits
+    from envguard.web.limits import LockLimits
+
 
 GRACE_S = 1.5
 _WORKERS = 4
@@ -36,7 +31,7 @@ _SAYS_WHEN = frozenset({429, 503})
 _TORCH = canonicalize_name("torch")
 
 
-class Look:
+class IndexWatch:
     """A look at the pages that a problem names; used as a context around a run of uv.
 
     Args:
@@ -45,8 +40,8 @@ class Look:
         limits: What the lock may take.
     """
 
-    def __init__(self, problem: Problem, variables: Mapping[str, str], limits: Limits) -> None:
-        self.started = Started()
+    def __init__(self, problem: Problem, variables: Mapping[str, str], limits: LockLimits) -> None:
+        self.started = RunningUv()
         self._variables, self._limits = variables, limits
         self._is_offline = problem.is_offline
         pages = () if problem.is_offline else dict.fromkeys(_pages(problem, variables))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envguard.smoke.endings import name_ending
+from envguard.smoke.child_exit import name_exit
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from envguard.smoke.endings import name_ending
     ],
 )
 def test_a_status_has_its_name(returncode: int, name: str) -> None:
-    assert name_ending(returncode).signal == name
+    assert name_exit(returncode).signal == name
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_a_status_has_its_name(returncode: int, name: str) -> None:
     ],
 )
 def test_an_ending_reads_as_a_sentence(returncode: int | None, text: str) -> None:
-    assert name_ending(returncode).text == text
+    assert name_exit(returncode).text == text

@@ -11,16 +11,17 @@ import pytest
 
 from envguard.facts.findings import Status, verdict_of
 from envguard.facts.machine import Gpu, MigDevice
-from envguard.smoke.endings import name_ending
-from envguard.smoke.findings import nvml_index, smoke_findings
+from envguard.smoke.child_exit import name_exit
 from envguard.smoke.result import SmokeRequest, StageResult, StageStatus
-from envguard.smoke.run import run_smoke
+from envguard.smoke.smoke_findings import nvml_index, smoke_findings
+from envguard.smoke.smoke_run import run_smoke
 from tests.smoke.fake import MATRIX, run_fake
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from envguard.smoke.result import SmokeResult
+
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="uses signals")
 
@@ -150,7 +151,7 @@ def test_an_end_between_two_stages_is_not_passed() -> None:
         else StageResult(stage.id, stage.title, StageStatus.NOT_REACHED)
         for stage in result.stages
     )
-    (finding,) = smoke_findings(replace(result, stages=cut, ending=name_ending(-11)), MATRIX)
+    (finding,) = smoke_findings(replace(result, stages=cut, ending=name_exit(-11)), MATRIX)
     assert (finding.code, finding.status) == ("SMK006", Status.UNKNOWN)
     assert "died of SIGSEGV" in finding.title
 

@@ -38,7 +38,7 @@ _DEADLY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ChildExit:
     """How a process ended.
 
     Args:
@@ -60,16 +60,16 @@ class Ending:
         return say("died of {signal} (status {status})", signal=self.signal, status=shown)
 
 
-def name_ending(returncode: int | None) -> Ending:
+def name_exit(returncode: int | None) -> ChildExit:
     """Name an exit status: a signal, a shell's 128 + n, a Windows status, or a plain exit."""
     if returncode is None:
-        return Ending(None)
+        return ChildExit(None)
     unsigned = returncode & 0xFFFFFFFF
     if unsigned in _NTSTATUS:
-        return Ending(unsigned, _NTSTATUS[unsigned])
+        return ChildExit(unsigned, _NTSTATUS[unsigned])
     if returncode < 0:
-        return Ending(returncode, _signal_name(-returncode))
-    return Ending(returncode, _DEADLY.get(returncode - 128, ""))
+        return ChildExit(returncode, _signal_name(-returncode))
+    return ChildExit(returncode, _DEADLY.get(returncode - 128, ""))
 
 
 def _signal_name(number: int) -> str:

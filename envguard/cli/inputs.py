@@ -16,7 +16,7 @@ from envguard.redaction import clean_addresses
 if TYPE_CHECKING:
     from envguard.facts.environment import Interpreter
     from envguard.facts.facts import Facts
-    from envguard.ingest.lock_entry import Target
+    from envguard.ingest.lock_entry import LockfileTarget
     from envguard.ingest.lockfile import Lockfile
 
 
@@ -35,7 +35,7 @@ def read_text(source: str, limit_bytes: int) -> str:
     Raises:
         InputError: It cannot be read, or is larger.
     """
-    from envguard.ingest.text import decode_text
+    from envguard.ingest.plain_text import decode_text
 
     where = source_name(source)
     if source != "-":
@@ -59,7 +59,7 @@ def read_facts(source: str) -> Facts:
         InputError: It cannot be read, or holds nothing that is understood.
     """
     from envguard.ingest.detect import load_text
-    from envguard.ingest.text import MAX_BYTES
+    from envguard.ingest.plain_text import MAX_BYTES
 
     return load_text(read_text(source, MAX_BYTES), source_name(source))
 
@@ -88,12 +88,12 @@ def lay_lockfile(
     Raises:
         InputError: The file cannot be read.
     """
-    from envguard.ingest.lock_entry import Target
+    from envguard.ingest.lock_entry import LockfileTarget
     from envguard.ingest.lockfile import MAX_BYTES, load_lockfile
 
     text = read_text(path, MAX_BYTES)
     interpreter = facts.environment.interpreter if facts.environment else None
-    target = Target(
+    target = LockfileTarget(
         platform=facts.machine.host.platform,
         python=interpreter.version if interpreter else None,
         is_free_threaded=bool(interpreter and interpreter.is_free_threaded),
@@ -105,7 +105,7 @@ def lay_lockfile(
             err.hint = f"a report of a machine is read with --from {path}"
         raise
     if not is_python_stated and _refuses_python(found):
-        target, interpreter = Target(platform=target.platform), None
+        target, interpreter = LockfileTarget(platform=target.platform), None
         found = load_lockfile(path, text, target=target, read=_read_included)
     return _replaced(facts, found, interpreter), (_remark(path, target),)
 
@@ -148,5 +148,5 @@ def _replaced(facts: Facts, found: Lockfile, interpreter: Interpreter | None) ->
     )
 
 
-def _remark(path: str, target: Target) -> str:
+def _remark(path: str, target: LockfileTarget) -> str:
     return say("pins are read from {path}, for {target}", path=path, target=target)

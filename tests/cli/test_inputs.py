@@ -1,3 +1,5 @@
+"""None"""
+
 from __future__ import annotations
 
 import codecs
@@ -9,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from envguard.cli.inputs import is_lockfile, read_facts, read_text
 from envguard.cli.main import main
-from envguard.cli.reading import is_lockfile, read_facts, read_text
 from envguard.errors import InputError
 from tests.ingest.samples import SAMPLES, report
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.stubs.machine import StubMachine
+
 
 MACHINE = ["--gpu", "V100", "--driver", "570.26", "--platform", "linux-x86_64"]
 

@@ -11,8 +11,8 @@ from envguard.facts.environment import BuildOrigin, Environment, Interpreter, To
 from envguard.facts.facts import Facts
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.report import Report, make_report
-from envguard.smoke.findings import accelerator_of, smoke_findings
 from envguard.smoke.result import parse_cuda, parse_targets
+from envguard.smoke.smoke_findings import accelerator_of, smoke_findings
 
 if TYPE_CHECKING:
     from envguard.facts.machine import Gpu

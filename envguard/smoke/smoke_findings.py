@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from envguard.facts.machine import Gpu
     from envguard.matrix.causes import Message
     from envguard.matrix.loader import Matrix
-    from envguard.signatures import Hit
+    from envguard.signatures import SignatureMatch
+
 
 _CODES = {
     ErrorKind.EXCEPTION: "SMK001",
@@ -387,7 +388,7 @@ def _words_of(result: SmokeResult, error: StageError) -> str:
     return "\n".join(words)
 
 
-def _has(hits: tuple[Hit, ...], ids: tuple[str, ...]) -> bool:
+def _has(hits: tuple[SignatureMatch, ...], ids: tuple[str, ...]) -> bool:
     return any(hit.id in ids for hit in hits)
 
 
@@ -397,7 +398,9 @@ def _with(matrix: Matrix, name: str, detail: str) -> Message:
     return replace(said, detail=join_sentences(said.detail, detail))
 
 
-def _old_driver(result: SmokeResult, hits: tuple[Hit, ...], matrix: Matrix) -> Iterator[Message]:
+def _old_driver(
+    result: SmokeResult, hits: tuple[SignatureMatch, ...], matrix: Matrix
+) -> Iterator[Message]:
     """The driver is too old; figures tell whether by a major."""
     if not _has(hits, _OLD_DRIVER):
         return
@@ -417,7 +420,9 @@ def _old_driver(result: SmokeResult, hits: tuple[Hit, ...], matrix: Matrix) -> I
     yield _with(matrix, name, detail)
 
 
-def _missing_code(result: SmokeResult, hits: tuple[Hit, ...], matrix: Matrix) -> Iterator[Message]:
+def _missing_code(
+    result: SmokeResult, hits: tuple[SignatureMatch, ...], matrix: Matrix
+) -> Iterator[Message]:
     """Only when capability and code targets are both known do the words name a cause."""
     capability = parse_capability(result.detail("cuda-init", "capability"))
     targets = parse_targets(result)
