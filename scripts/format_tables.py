@@ -45,7 +45,7 @@ _FIELDS = {
     "cause": "slug scope text cured_by_build crashes_natively decided_by explains same_matter",
     "cause.says": "id code title detail remedy command",
     "cause.shown": "says any all unless status survivable",
-    "cause.suspect": (
+    "cause.hypothesis": (
         "id says rank any all unless signal phase lines speaks against experiment command"
     ),
     "channel": "name url",

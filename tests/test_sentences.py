@@ -24,7 +24,7 @@ TAKERS: dict[str, dict[str, int | None]] = {
     "Message": {"title": None, "detail": None, "remedy": None},
     "replace": {"title": None, "detail": None, "notes": None},
     "install_remedy": {"text": None},
-    "suspect": {"speaks": None, "against": None, "experiment": None},
+    "suspect": {"supports": None, "against": None, "experiment": None},
     "make_report": {"notes": None},
     "judge": {"notes": None},
     "diagnose": {"notes": None},

@@ -31,7 +31,7 @@ def test_a_short_text_gives_what_the_scanner_of_logs_finds(path: Path) -> None:
     log = scan_stream(io.BytesIO(text.encode()), MATRIX, "log")
     scanned = {
         (hit.id, hit.line, hit.text, hit.rank, tuple(hit.groups.items()))
-        for name, hits in log.hits.items()
+        for name, hits in log.matches.items()
         if not name.startswith(PHASE)
         for hit in hits
     }
@@ -57,7 +57,7 @@ def test_any_mix_of_samples_gives_the_signatures_that_a_scan_gives(
 ) -> None:
     text = between.join(texts)
     log = scan_stream(io.BytesIO(text.encode()), MATRIX, "log")
-    scanned = {name for name in log.hits if not name.startswith(PHASE)}
+    scanned = {name for name in log.matches if not name.startswith(PHASE)}
     assert {hit.id for hit in find_signatures(text, MATRIX)} == scanned
 
 

@@ -137,7 +137,7 @@ class FolderMemory:
     changes is seen at the file itself.
 
     Args:
-        before: Path -> :class:`Held` as JSON, of an earlier run.
+        before: Path -> :class:`FolderContent` as JSON, of an earlier run.
         now: Path -> what it holds.
     """
 

@@ -124,7 +124,7 @@ def _write_cause(cause: Cause, table: CauseTable, page: PageOptions, matrix: Mat
         "codes": [_code_body(row) for row in codes],
         "fix": list(fix),
         "told_by": list(table.samples(cause.slug)),
-        "experiments": [_experiment_body(row) for row in cause.suspects],
+        "experiments": [_experiment_body(row) for row in cause.hypotheses],
         "sources": _sources_body(cause.provenance),
     }
 
@@ -135,7 +135,7 @@ def _write_cause(cause: Cause, table: CauseTable, page: PageOptions, matrix: Mat
             PageSection("codes", tuple(f"{row.code}  {row.title}" for row in codes)),
             PageSection("fix", fix, is_numbered=len(fix) > 1),
             PageSection("told by", samples if style.is_verbose else samples[:_FEW]),
-            PageSection("test", tuple(_experiment_words(row) for row in cause.suspects)),
+            PageSection("test", tuple(_experiment_words(row) for row in cause.hypotheses)),
             PageSection("source", _source_words(cause.provenance)),
         ]
         shown = sections[:1] if style.is_quiet else sections

@@ -46,7 +46,7 @@ class Case:
         log: The evidence of the log.
         matrix: The tables.
         facts: Machine and environment, completed; empty when nothing is stated.
-        deaths: How processes ended, the root first.
+        process exits: How processes ended, the root first.
         seen: The phase of the crash.
         ranks: Ranks on this node; None when not known.
         exit_code: As the user stated it.
@@ -58,7 +58,7 @@ class Case:
     log: Log
     matrix: Matrix
     facts: Facts = field(default_factory=Facts)
-    deaths: tuple[ProcessExit, ...] = ()
+    process_exits: tuple[ProcessExit, ...] = ()
     seen: PhaseSeen = field(default_factory=PhaseSeen)
     ranks: int | None = None
     exit_code: int | None = None
@@ -72,22 +72,22 @@ class Case:
         return self.matrix.signals
 
     @property
-    def death(self) -> ProcessExit | None:
-        """The root death, or None when nothing says that a process died."""
-        return self.deaths[0] if self.deaths else None
+    def root_exit(self) -> ProcessExit | None:
+        """The root process exit, or None when nothing says that a process died."""
+        return self.process_exits[0] if self.process_exits else None
 
     @property
     def signal(self) -> int | None:
-        """The signal of the root death."""
-        return self.death.ending.signal if self.death else None
+        """The signal of the root process exit."""
+        return self.root_exit.status.signal if self.root_exit else None
 
     @property
     def phase(self) -> Phase | None:
         """The phase of the crash."""
         return self.seen.phase
 
-    def hits(self, *ids: str) -> tuple[SignatureMatch, ...]:
-        """The first hit of each of these signatures, in line order."""
+    def matches(self, *ids: str) -> tuple[SignatureMatch, ...]:
+        """The first match of each of these signatures, in line order."""
         found = [hit for name in ids if (hit := self.log.first(name)) is not None]
         return tuple(sorted(found, key=lambda hit: hit.order))
 
@@ -99,14 +99,14 @@ def make_case(
     checked: tuple[Finding, ...],
     known: Circumstances,
 ) -> Case:
-    """Derive the deaths, the phase and the number of ranks from the log."""
+    """Derive the process exits, the phase and the number of ranks from the log."""
     log = join_answers(log)
     workers = len(known.memory.workers()) if known.memory is not None else 0
     return Case(
         log=log,
         matrix=matrix,
         facts=facts,
-        deaths=find_process_exits(log, known.exit_code, matrix.signals),
+        process_exits=find_process_exits(log, known.exit_code, matrix.signals),
         seen=find_phase(log, known.phase, origin=known.phase_origin),
         ranks=count_ranks(log, matrix.signals) or workers or None,
         memory=known.memory,

@@ -30,7 +30,7 @@ def check_shown(case: Case) -> Iterator[Finding]:
     """The findings of all causes that words of the log establish by themselves."""
     for cause in case.matrix.causes.causes:
         for shown in cause.shown:
-            if shown.holds_in(Where.LOG) and shown.is_met(case.log.hits):
+            if shown.holds_in(Where.LOG) and shown.is_met(case.log.matches):
                 yield _shown_finding(shown, case)
 
 
@@ -42,10 +42,10 @@ def _stand_in(row: ShownBy | Hypothesis, case: Case) -> bool:
 
 
 def _shown_finding(shown: ShownBy, case: Case) -> Finding:
-    hits = case.hits(*shown.any)
+    hits = case.matches(*shown.any)
     is_over = shown.survivable and worked_after(case, hits[-1])
     status = Status.WARN if is_over else shown.status
-    return make_finding(case, shown.says, status, (*hits, *case.hits(*shown.all)))
+    return make_finding(case, shown.says, status, (*hits, *case.matches(*shown.all)))
 
 
 def make_finding(
@@ -113,7 +113,7 @@ def _source(case: Case, hits: tuple[SignatureMatch, ...]) -> Source | None:
     return None
 
 
-_TEMPLATES = ("speaks", "against", "experiment")
+_TEMPLATES = ("supports", "against", "experiment")
 _FIELDS = frozenset(entry.name for entry in fields(Hypothesis)) - {"id", "says"}
 
 
@@ -141,7 +141,7 @@ class RaisedHypothesis:
         texts = {name: fill(getattr(row, name), self.values) for name in _TEMPLATES}
         return replace(row, **{**texts, **given})
 
-    def said(self, case: Case) -> Message:
+    def message_row(self, case: Case) -> Message:
         """The message of its cause."""
         return self.message or case.matrix.causes.message(self.row(case).says)
 
@@ -162,11 +162,11 @@ def hypotheses_shown(case: Case) -> Iterator[RaisedHypothesis]:
     name = died_of.name if died_of is not None else ""
     doing = case.phase.value if case.phase is not None else "unknown"
     for cause in case.matrix.causes.causes:
-        for row in cause.suspects:
+        for row in cause.hypotheses:
             fits = not row.signal or name in row.signal
             fits = fits and (not row.phase or doing in row.phase)
             if row.is_told and fits and _stand_in(row, case):
-                yield RaisedHypothesis(row, _groups(case.hits(*row.any)))
+                yield RaisedHypothesis(row, _groups(case.matches(*row.any)))
 
 
 def _what_decides(cause: str, case: Case) -> str:
@@ -187,12 +187,12 @@ def _whole(command: tuple[str, ...], case: Case) -> tuple[str, ...]:
 
 def hypothesis_finding(case: Case, raised: RaisedHypothesis) -> Finding:
     """The finding of a hypothesis; its remedy is the experiment."""
-    row, message = raised.row(case), raised.said(case)
-    said = say("For it: {speaks}.", speaks=row.speaks)
+    row, message = raised.row(case), raised.message_row(case)
+    said = say("For it: {speaks}.", supports=row.supports)
     if row.against:
         said = join_sentences(said, say("Against it: {against}.", against=row.against))
     said = join_sentences(said, _what_decides(message.cause, case))
-    hits = case.hits(*row.lines)
+    hits = case.matches(*row.lines)
     found = make_finding(case, message, Status.UNKNOWN, hits, detail=said)
     remedy = Remedy(
         say("to find out, {experiment}", experiment=row.experiment), _whole(row.command, case)

@@ -89,7 +89,7 @@ def _explains_exit(case: Case, cause: str, established: list[Finding]) -> bool:
 
 
 def _with_lines(case: Case, finding: Finding, ids: tuple[str, ...]) -> Finding:
-    hits = case.hits(*ids)
+    hits = case.matches(*ids)
     lines = line_evidence(case, hits)
     return replace(
         finding,
@@ -106,7 +106,7 @@ def _same_matter(case: Case, found: tuple[Finding, ...], cause: str) -> set[str]
 
 
 def _demoted(case: Case, finding: Finding, established: list[Finding]) -> Finding:
-    did_die = case.death is not None or case.exit_code not in {None, 0}
+    did_die = case.root_exit is not None or case.exit_code not in {None, 0}
     if did_die and not established:
         said = "Nothing in this log points to it: repair it, and run the same command again."
         return replace(finding, status=Status.UNKNOWN, detail=join_sentences(finding.detail, said))
@@ -133,14 +133,14 @@ def crash_summary(case: Case) -> dict[str, object]:
         ``headline``, the ending, the phase and who says so, the ranks, what to collect next time,
         and the last lines of the log.
     """
-    death = case.death
+    process_exit = case.root_exit
     launcher = find_launcher(case)
     return {
         "headline": headline(case),
-        "ending": death.ending.text if death else None,
-        "signal": death.ending.name or None if death else None,
-        "stated_by": death.source if death else None,
-        "rank": death.rank if death else None,
+        "ending": process_exit.status.text if process_exit else None,
+        "signal": process_exit.status.name or None if process_exit else None,
+        "stated_by": process_exit.source if process_exit else None,
+        "rank": process_exit.rank if process_exit else None,
         "phase": case.phase.value if case.phase else None,
         "phase_from": case.seen.origin or None,
         "ranks": case.ranks,
@@ -160,29 +160,39 @@ def crash_summary(case: Case) -> dict[str, object]:
 
 def count_followers(case: Case) -> int:
     """Processes that ended with SIGTERM after the root did: they follow it."""
-    pids = {death.pid for death in case.deaths[1:] if death.ending.signal == SIGTERM}
+    pids = {
+        process_exit.pid
+        for process_exit in case.process_exits[1:]
+        if process_exit.status.signal == SIGTERM
+    }
     stopped = (name for row in case.table.launchers for name in row.says_stop)
     pids |= {hit.number("pid") for hit in case.log.all(*stopped)}
     pids.discard(None)
-    return len(pids - {case.death.pid if case.death else None})
+    return len(pids - {case.root_exit.pid if case.root_exit else None})
 
 
 def headline(case: Case) -> str:
     """What died, of what, while doing what: ``rank 3 died of SIGKILL (-9) while it trained``."""
-    death = case.death
+    process_exit = case.root_exit
     doing = f" {_DOING[case.phase]}" if case.phase else ""
-    if death is None:
+    if process_exit is None:
         if case.exit_code == 0:
             return "the program ended with exit status 0"
         if case.exit_code is None and not case.log.has("traceback", "python-exception"):
             return "nothing says how the program ended"
         return say("the program failed{doing}", doing=doing)
-    who = say("rank {rank}", rank=death.rank) if death.rank is not None else "a process"
-    if death.source in {"--exit-code", "shell"}:
+    who = (
+        say("rank {rank}", rank=process_exit.rank) if process_exit.rank is not None else "a process"
+    )
+    if process_exit.source in {"--exit-code", "shell"}:
         who = "the program"
-    verb = "died of" if death.ending.signal is not None else "ended with"
+    verb = "died of" if process_exit.status.signal is not None else "ended with"
     return say(
-        "{who} {verb} {ending}{doing}", who=who, verb=verb, ending=death.ending.text, doing=doing
+        "{who} {verb} {ending}{doing}",
+        who=who,
+        verb=verb,
+        ending=process_exit.status.text,
+        doing=doing,
     )
 
 
@@ -192,14 +202,14 @@ def find_launcher(case: Case) -> LauncherRow | None:
 
 
 def collect_next(case: Case) -> tuple[str, ...]:
-    """What to keep next time, for an ending that this log does not explain."""
+    """What to keep next time, for an exit that this log does not explain."""
     wanted = ["envguard run -- CMD: phases, memory of each rank, and what the cgroup counted"]
-    ending = "kill" if case.signal == SIGKILL else "crash"
+    exit_status = "kill" if case.signal == SIGKILL else "crash"
     has_crashed = case.signal is not None and case.signal != SIGTERM
     wanted.extend(
         f"{tool.name}: {tool.gives}"
         for tool in case.table.tools
-        if (has_crashed and ending in tool.for_endings)
+        if (has_crashed and exit_status in tool.for_endings)
         or (tool.for_ranks and (case.ranks or 1) > 1)
         or case.log.has(*tool.says)
     )
@@ -256,8 +266,8 @@ def find_causes(case: Case) -> tuple[Finding, ...]:
         case, found
     ):
         known = {finding.cause for finding in joined}
-        suspects = tuple(f for f in find_hypotheses(case) if f.cause not in known)
-        joined = (*joined, *suspects) or (_clean(case),)
+        hypotheses = tuple(f for f in find_hypotheses(case) if f.cause not in known)
+        joined = (*joined, *hypotheses) or (_clean(case),)
     return (*joined, *_decoded(case))
 
 
@@ -293,15 +303,15 @@ def _recommended(
 def _decoded(case: Case) -> tuple[Finding, ...]:
     """What a status that does not look like a signal stands for."""
     code = case.exit_code
-    ending = normalise_exit(code, case.table) if code is not None and code > 0 else None
-    if ending is None or ending.signal is None:
+    exit_status = normalise_exit(code, case.table) if code is not None and code > 0 else None
+    if exit_status is None or exit_status.signal is None:
         return ()
     detail = say(
         "Here {code} is {name}, -{signal}: {meaning}.",
         code=code,
-        name=ending.name,
-        signal=ending.signal,
-        meaning=ending.means,
+        name=exit_status.name,
+        signal=exit_status.signal,
+        meaning=exit_status.means,
     )
     return (make_finding(case, "exit-code-decoding", Status.OK, detail=detail),)
 

@@ -98,7 +98,7 @@ def _signal_of(code: int, table: SignalsTable) -> int | None:
 
 
 def status_of_signal(number: int, table: SignalsTable) -> ExitStatus:
-    """The ending of a process that died of a signal."""
+    """The exit status of a process that died of a signal."""
     return normalise_exit(-number, table)
 
 
@@ -145,18 +145,18 @@ class ProcessExit:
     """One process that ended badly.
 
     Args:
-        ending: Of what.
+        status: Of what.
         source: Who says so: ``torchrun``, ``deepspeed``, ``--exit-code`` ...
         rank: Its rank, where the source knows it.
         pid: Its process id, where the source knows it.
-        hit: The line that says so.
+        match: The line that says so.
     """
 
-    ending: ExitStatus
+    status: ExitStatus
     source: str
     rank: int | None = None
     pid: int | None = None
-    hit: SignatureMatch | None = None
+    match: SignatureMatch | None = None
 
 
 def find_process_exits(
@@ -174,7 +174,7 @@ def find_process_exits(
         table: The signals.
     """
     found = [*_by_launchers(log, table), *_stated(exit_code, table), *_by_words(log, table)]
-    return tuple(sorted(found, key=lambda death: death.ending.signal == SIGTERM))
+    return tuple(sorted(found, key=lambda process_exit: process_exit.status.signal == SIGTERM))
 
 
 def _stated(exit_code: int | None, table: SignalsTable) -> Iterator[ProcessExit]:

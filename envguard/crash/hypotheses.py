@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def hypotheses_of_nvml(case: Case) -> Iterator[RaisedHypothesis]:
     """Hypotheses from words about NVML, unless the program worked after them."""
-    hits = case.hits("nvml-not-started", "nvml-missing")
+    hits = case.matches("nvml-not-started", "nvml-missing")
     if not hits or worked_after(case, hits[-1]):
         return
     yield raise_hypothesis("no-gpu-visible")
@@ -89,12 +89,12 @@ def _is_in_nccl(case: Case) -> bool:
     return case.log.has("nccl-frame") or (found is not None and "nccl" in found[1])
 
 
-def _transport(speaks: str, **more: object) -> RaisedHypothesis:
-    return raise_hypothesis("nccl-intra-node-transport.transport", speaks=speaks, **more)
+def _transport(supports: str, **more: object) -> RaisedHypothesis:
+    return raise_hypothesis("nccl-intra-node-transport.transport", supports=supports, **more)
 
 
-def _shadow(speaks: str, **more: object) -> RaisedHypothesis:
-    return raise_hypothesis("ld-library-path-shadow.shadow", speaks=speaks, **more)
+def _shadow(supports: str, **more: object) -> RaisedHypothesis:
+    return raise_hypothesis("ld-library-path-shadow.shadow", supports=supports, **more)
 
 
 def hypotheses_of_bus_error(case: Case) -> Iterator[RaisedHypothesis]:
@@ -109,7 +109,7 @@ def hypotheses_of_bus_error(case: Case) -> Iterator[RaisedHypothesis]:
     guessed = case.log.has("dl-bus")
     yield raise_hypothesis(
         "shm-too-small",
-        speaks="torch's own message guesses it" if guessed else "most SIGBUS come from it",
+        supports="torch's own message guesses it" if guessed else "most SIGBUS come from it",
         against=place,
         **({"rank": _BEHIND_STORAGE} if is_large else {}),
     )
@@ -241,7 +241,7 @@ def find_hypotheses(case: Case) -> Iterator[Finding]:
         *hypotheses_shown(case),
     ]
     for one in sorted(raised, key=lambda one: one.row(case).rank):
-        cause = one.said(case).cause
+        cause = one.message_row(case).cause
         if cause not in seen:
             seen.add(cause)
             yield hypothesis_finding(case, one)

@@ -1,4 +1,4 @@
-"""What a scan of a log kept: hits with their lines, the kernel's task table, the last lines."""
+"""What a scan of a log kept: matches with their lines, the kernel's task table, the last lines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Log:
 
     Args:
         name: Where it comes from, for people.
-        hits: Kept hits by signature, in line order; the first and the last ones of many.
+        matches: Kept matches by signature, in line order; the first and the last ones of many.
         counts: How often each signature was found.
         tasks: The kernel's task table, of the last such event.
         tail: The last lines that are not empty, with their numbers.
@@ -55,7 +55,7 @@ class Log:
     """
 
     name: str
-    hits: Mapping[str, tuple[SignatureMatch, ...]] = field(default_factory=dict)
+    matches: Mapping[str, tuple[SignatureMatch, ...]] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     tasks: tuple[Task, ...] = ()
     tail: tuple[tuple[int, str], ...] = ()
@@ -66,21 +66,21 @@ class Log:
 
     def has(self, *ids: str) -> bool:
         """Whether any of these signatures was found."""
-        return any(name in self.hits for name in ids)
+        return any(name in self.matches for name in ids)
 
     def first(self, *ids: str) -> SignatureMatch | None:
-        """The earliest hit of these signatures."""
-        found = [self.hits[name][0] for name in ids if name in self.hits]
+        """The earliest match of these signatures."""
+        found = [self.matches[name][0] for name in ids if name in self.matches]
         return min(found, key=lambda hit: hit.order, default=None)
 
     def last(self, *ids: str) -> SignatureMatch | None:
-        """The latest hit of these signatures."""
-        found = [self.hits[name][-1] for name in ids if name in self.hits]
+        """The latest match of these signatures."""
+        found = [self.matches[name][-1] for name in ids if name in self.matches]
         return max(found, key=lambda hit: hit.order, default=None)
 
     def all(self, *ids: str) -> Iterator[SignatureMatch]:
-        """All kept hits of these signatures in line order."""
-        found = [hit for name in ids for hit in self.hits.get(name, ())]
+        """All kept matches of these signatures in line order."""
+        found = [hit for name in ids for hit in self.matches.get(name, ())]
         yield from sorted(found, key=lambda hit: hit.order)
 
 
@@ -91,9 +91,9 @@ def join_answers(log: Log) -> Log:
     """Put together what stands on two lines: ``torch.cuda.is_available()`` and ``False``.
 
     Returns:
-        The log, with the question as a hit of ``not-available-words`` where that is its answer.
+        The log, with the question as a match of ``not-available-words`` where that is its answer.
     """
-    asked, answers = log.hits.get("asks-if-available", ()), log.hits.get("answer-false", ())
+    asked, answers = log.matches.get("asks-if-available", ()), log.matches.get("answer-false", ())
     told = next(
         (q for q in asked for a in answers if 0 < a.order - q.order <= _NEAR and a.file == q.file),
         None,
@@ -101,7 +101,7 @@ def join_answers(log: Log) -> Log:
     if told is None or log.has("not-available-words"):
         return log
     name = "not-available-words"
-    return replace(log, hits={**log.hits, name: (replace(told, id=name),)})
+    return replace(log, matches={**log.matches, name: (replace(told, id=name),)})
 
 
 CHUNK = 1 << 20

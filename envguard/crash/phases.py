@@ -32,12 +32,12 @@ class PhaseSeen:
     Args:
         phase: The phase; None when nothing tells.
         origin: ``--phase``, ``log``, ``envguard.phase``.
-        hit: The line of the log that tells.
+        match: The line of the log that tells.
     """
 
     phase: Phase | None = None
     origin: str = ""
-    hit: SignatureMatch | None = None
+    match: SignatureMatch | None = None
 
 
 # Phases of the table, and signatures of a phase -> phase.

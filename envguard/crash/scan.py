@@ -52,7 +52,7 @@ def search_patterns_of(matrix: Matrix) -> tuple[SearchPattern, ...]:
 
 
 class _Found:
-    """The first and the last hits of one signature, and how many there were."""
+    """The first and the last matches of one signature, and how many there were."""
 
     __slots__ = ("count", "first", "last")
 
@@ -245,7 +245,7 @@ class Scanner:
         self._tail = kept
 
     def latest(self, ids: Iterable[str]) -> SignatureMatch | None:
-        """The latest hit of some signatures so far."""
+        """The latest match of some signatures so far."""
         found = [self._found[name] for name in ids if name in self._found]
         hits = [(f.last or f.first)[-1] for f in found]
         return max(hits, key=lambda hit: hit.order, default=None)
@@ -254,7 +254,7 @@ class Scanner:
         """The evidence, when everything was fed."""
         return Log(
             name=name,
-            hits={key: (*found.first, *found.last) for key, found in self._found.items()},
+            matches={key: (*found.first, *found.last) for key, found in self._found.items()},
             counts={key: found.count for key, found in self._found.items()},
             tasks=self._tasks.tasks,
             tail=tuple(self._tail_lines())[-_TAIL:],

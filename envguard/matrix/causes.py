@@ -125,7 +125,7 @@ class Hypothesis:
     Args:
         id: Its name, by which a rule asks for it.
         says: The message of the cause.
-        speaks: What speaks for it.
+        supports: What speaks for it.
         against: What speaks against it; empty for nothing.
         experiment: The one thing to change, and what would decide.
         command: The experiment as a command; empty where it is none.
@@ -142,7 +142,7 @@ class Hypothesis:
 
     id: str
     says: str
-    speaks: str
+    supports: str
     against: str
     experiment: str
     command: tuple[str, ...] = ()
@@ -170,7 +170,7 @@ class Cause:
         scope: Whose fault it is.
         says: Its messages; none where checks word their own.
         shown: What establishes it in a text.
-        suspects: The hypotheses as which it may stand.
+        hypotheses: As which it may stand.
         explains: Signatures that a failing check of this cause explains.
         same_matter: Causes that give way when a check establishes this one.
         cured_by_build: Another torch build cures it.
@@ -183,7 +183,7 @@ class Cause:
     scope: Scope
     says: tuple[Message, ...]
     shown: tuple[ShownBy, ...]
-    suspects: tuple[Hypothesis, ...]
+    hypotheses: tuple[Hypothesis, ...]
     explains: tuple[str, ...]
     same_matter: frozenset[str]
     cured_by_build: bool
@@ -320,7 +320,9 @@ class CauseTable:
         self.causes = tuple(cause for _, cause in found)
         self._causes = _unique("slug", [(row, cause.slug, cause) for row, cause in found])
         self._messages = _unique("says", [(r, m.id, m) for r, c in found for m in c.says])
-        self._suspects = _unique("suspect", [(r, h.id, h) for r, c in found for h in c.suspects])
+        self._hypotheses = _unique(
+            "hypothesis", [(r, h.id, h) for r, c in found for h in c.hypotheses]
+        )
         signatures = [(row, _read_signature(row)) for row in _rows(documents, "signature")]
         self.signatures = tuple(signature for _, signature in signatures)
         self.signature_places = tuple((row.place, signature) for row, signature in signatures)
@@ -380,7 +382,7 @@ class CauseTable:
         if cause is None:
             return ()
         names = [name for row in cause.shown for name in row.any]
-        names += [name for row in cause.suspects for name in row.lines]
+        names += [name for row in cause.hypotheses for name in row.lines]
         known = (self._signatures.get(name) for name in dict.fromkeys([*names, *cause.explains]))
         return tuple(row.sample.strip() for row in known if row is not None)
 
@@ -418,7 +420,7 @@ class CauseTable:
         Raises:
             KeyError: There is none.
         """
-        return self._suspects[name]
+        return self._hypotheses[name]
 
     def signature(self, name: str) -> Signature:
         """The signature of this name.
@@ -468,7 +470,7 @@ class CauseTable:
             for field, names in _signatures_of(cause):
                 _refuse(row, field, names, self._signatures, "signature")
             said = [(entry.says, "shown") for entry in cause.shown]
-            said += [(entry.says, "suspect") for entry in cause.suspects]
+            said += [(entry.says, "hypothesis") for entry in cause.hypotheses]
             for name, field in said:
                 _refuse(row, f"{field}.says", [name], self._messages, "message")
             codes = [message.code for message in cause.says]
@@ -487,8 +489,11 @@ def _signatures_of(cause: Cause) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "explains", cause.explains
     for shown in cause.shown:
         yield "shown", (*shown.any, *shown.all, *shown.unless)
-    for suspect in cause.suspects:
-        yield "suspect", (*suspect.lines, *suspect.any, *suspect.all, *suspect.unless)
+    for hypothesis in cause.hypotheses:
+        yield (
+            "hypothesis",
+            (*hypothesis.lines, *hypothesis.any, *hypothesis.all, *hypothesis.unless),
+        )
 
 
 def _refuse(
@@ -557,7 +562,9 @@ def _read_cause(row: Row, symptoms: Mapping[str, tuple[str, ...]]) -> Cause:
         scope=row.value("scope", Scope),
         says=tuple(_read_message(below, slug) for below in _below(row, "says")),
         shown=tuple(_read_shown(below, slug, symptoms) for below in _below(row, "shown")),
-        suspects=tuple(_read_hypothesis(below, slug, symptoms) for below in _below(row, "suspect")),
+        hypotheses=tuple(
+            _read_hypothesis(below, slug, symptoms) for below in _below(row, "hypothesis")
+        ),
         explains=_names(row, "explains", symptoms),
         same_matter=frozenset(_texts(row, "same_matter")),
         cured_by_build=row.flag("cured_by_build", default=False),
@@ -600,7 +607,7 @@ def _read_hypothesis(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]
     return Hypothesis(
         id=_text(row, "id", slug),
         says=_text(row, "says", slug),
-        speaks=_text(row, "speaks"),
+        supports=_text(row, "supports"),
         against=_text(row, "against"),
         experiment=row.text("experiment"),
         command=_texts(row, "command"),

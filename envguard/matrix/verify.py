@@ -411,7 +411,7 @@ def check_causes(matrix: Matrix) -> Iterator[str]:
             yield f"order.toml: order: there is no cause {slug}"
     signals = {row.name for row in matrix.signals.signals}
     for cause in matrix.causes.causes:
-        for row in cause.suspects:
+        for row in cause.hypotheses:
             unknown = [name for name in row.signal if name not in signals]
             yield from (f"{row.id}: suspect.signal: there is no signal {n}" for n in unknown)
         for name, text in _sentences(cause):
@@ -424,8 +424,8 @@ def check_causes(matrix: Matrix) -> Iterator[str]:
 def _sentences(cause: Cause) -> Iterator[tuple[str, str]]:
     for message in cause.says:
         yield from ((message.id, text) for text in (message.title, message.detail, message.remedy))
-    for row in cause.suspects:
-        yield from ((row.id, text) for text in (row.speaks, row.against, row.experiment))
+    for row in cause.hypotheses:
+        yield from ((row.id, text) for text in (row.supports, row.against, row.experiment))
 
 
 PACKAGE_INVARIANTS: tuple[Callable[[Matrix], Iterator[str]], ...] = (

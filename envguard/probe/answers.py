@@ -12,7 +12,7 @@ from envguard.facts.versions import CudaVersion, DriverVersion
 from envguard.values import dataclass
 
 __all__ = [
-    "Said",
+    "SourceAnswer",
     "cuda_from_api",
     "driver_version_of_file",
     "driver_version_or_none",

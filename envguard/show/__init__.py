@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from envguard.matrix.loader import Matrix
 
-__all__ = ["COLOURS", "TABLES", "Grid", "Target", "View", "make_target", "show_table"]
+__all__ = ["COLOURS", "TABLES", "Grid", "ShownTarget", "View", "make_target", "show_table"]
 
 # Table -> module that holds ``show_<table>``; only the one that is asked for is imported.
 TABLES = {
@@ -39,5 +39,7 @@ def show_table(table: str, matrix: Matrix, name: str, target: ShownTarget | None
         InputError: It has no such entry.
     """
     module = importlib.import_module(TABLES[table])
-    show = cast("Callable[[Matrix, str, Target | None], View]", getattr(module, f"show_{table}"))
+    show = cast(
+        "Callable[[Matrix, str, ShownTarget | None], View]", getattr(module, f"show_{table}")
+    )
     return show(matrix, name, target)

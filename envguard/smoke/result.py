@@ -486,7 +486,7 @@ class SmokeResult:
         device_asked: ``auto``, ``cpu`` or ``cuda:N``.
         device: Where the stages ran; None when that was not reached.
         stages: In running order.
-        ending: How the child ended.
+        child_exit: How the child ended.
         stopped_for: The limit at which it was ended here; empty when it ended by itself.
         seconds: Wall time of all.
         stdout: What the child printed.
@@ -499,7 +499,7 @@ class SmokeResult:
     device_asked: Device
     device: str | None
     stages: tuple[StageResult, ...]
-    ending: ChildExit
+    child_exit: ChildExit
     stopped_for: str
     seconds: float
     stdout: Capture

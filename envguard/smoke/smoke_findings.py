@@ -270,7 +270,7 @@ def _subject_evidence(result: SmokeResult) -> tuple[Evidence, ...]:
 def _end_words(result: SmokeResult) -> str:
     if result.stopped_for:
         return say("was ended after {time}", time=result.stopped_for)
-    return result.ending.text
+    return result.child_exit.text
 
 
 def _not_started(result: SmokeResult) -> Finding:
@@ -280,7 +280,9 @@ def _not_started(result: SmokeResult) -> Finding:
         cause="smoke-could-not-start",
         status=Status.UNKNOWN,
         title=say(
-            "{python} did not run the smoke test: it {ending}", python=result.python, ending=ended
+            "{python} did not run the smoke test: it {ending}",
+            python=result.python,
+            child_exit=ended,
         ),
         detail="It is no Python 3.8 or later, or breaks before the first statement.",
         evidence=tuple(_last_words(result)),
@@ -297,7 +299,7 @@ def _no_result(result: SmokeResult) -> Finding:
         title=say(
             "the smoke test left no whole result: {python} {ending}",
             python=result.python,
-            ending=ended,
+            child_exit=ended,
         ),
         evidence=tuple(_last_words(result)),
     )

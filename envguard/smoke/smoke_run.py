@@ -96,7 +96,7 @@ class _Trace:
 
     progress: ProgressReader
     completed: Completed
-    ending: ChildExit
+    child_exit: ChildExit
     faults: str
     peaks: Mapping[str, int]
     oom: OomCounts
@@ -146,7 +146,7 @@ def _trace(request: SmokeRequest, stages: tuple[Stage, ...], scratch: Path) -> _
     return _Trace(
         progress=progress,
         completed=completed,
-        ending=name_exit(completed.returncode),
+        child_exit=name_exit(completed.returncode),
         faults=read_side_file(scratch / "faults.txt", _MAX_FAULTS_BYTES).decode("utf-8", "replace"),
         peaks=watch.peaks,
         oom=read_oom_counts().since(oom_before),
@@ -218,7 +218,7 @@ def _result(request: SmokeRequest, stages: tuple[StageResult, ...], trace: _Trac
         device_asked=request.device,
         device=next((d for d in reversed(devices) if isinstance(d, str)), None),
         stages=stages,
-        ending=trace.ending,
+        child_exit=trace.child_exit,
         stopped_for=trace.completed.stopped_for,
         seconds=trace.completed.seconds,
         stdout=trace.completed.stdout,
@@ -237,7 +237,7 @@ def _stage_result(request: SmokeRequest, stage: Stage, trace: _Trace) -> StageRe
         return StageResult(
             stage.id, stage.title, StageStatus.NOT_REACHED, reason="the process had ended"
         )
-    is_clean = stage is SHUTDOWN and trace.ending.returncode == 0
+    is_clean = stage is SHUTDOWN and trace.child_exit.returncode == 0
     return StageResult(
         stage.id,
         stage.title,
@@ -303,21 +303,21 @@ def _own_frames(faults: str) -> tuple[str, ...]:
 
 def _exit_error(trace: _Trace, limit_s: float) -> StageError:
     """Why a stage that began did not end."""
-    ending, completed = trace.ending, trace.completed
+    child_exit, completed = trace.child_exit, trace.completed
     frames = _own_frames(trace.faults) or _own_frames(completed.stderr.text)
     if completed.stopped_for or is_timeout_dump(trace.faults):
         message = say(
             "it did not end within {time}", time=completed.stopped_for or f"{limit_s:g} s"
         )
-        if ending.returncode is None:
+        if child_exit.returncode is None:
             message = say(
                 "{message}, and cannot be ended: it hangs inside the kernel", message=message
             )
         return StageError(ErrorKind.HANG, "", message, frames=frames)
-    if ending.signal:
-        message = say("the process {ending}", ending=ending.text)
-        return StageError(ErrorKind.SIGNAL, ending.signal, message, frames=frames)
-    message = say("the process {ending} and left no result", ending=ending.text)
+    if child_exit.signal:
+        message = say("the process {ending}", child_exit=child_exit.text)
+        return StageError(ErrorKind.SIGNAL, child_exit.signal, message, frames=frames)
+    message = say("the process {ending} and left no result", child_exit=child_exit.text)
     return StageError(ErrorKind.EXIT, "", message, frames=frames)
 
 

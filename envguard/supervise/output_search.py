@@ -205,7 +205,7 @@ def _log_of(rest: object, hits: Sequence[object]) -> Log:
     for told in hits:
         hit = from_dict(SignatureMatch, told, "hit")
         found[hit.id] = (*found.get(hit.id, ()), hit)
-    return replace(from_dict(Log, rest, "log"), hits=found)
+    return replace(from_dict(Log, rest, "log"), matches=found)
 
 
 def _fork(marks: Sequence[SearchPattern]) -> tuple[socket.socket, int]:
@@ -271,8 +271,8 @@ class _Searcher:
                 self._search(block)
                 self._tell_phase()
             log = self._scanner.finish("output")
-            hits = [to_dict(hit) for kept in log.hits.values() for hit in kept]
-            rest = to_dict(replace(log, hits={}))
+            hits = [to_dict(hit) for kept in log.matches.values() for hit in kept]
+            rest = to_dict(replace(log, matches={}))
             self._say({"log": rest, "hits": hits, "passed_bytes": self._passed_bytes})
         except Exception as err:  # noqa: BLE001 - it is told to the process that shows it
             self._say({"failed": reason_of(err)})

@@ -539,7 +539,7 @@ def read_log(names: Sequence[str], matrix: Matrix) -> Log:
         matrix: What to look for.
 
     Returns:
-        One log; its hits carry the names of the files when there are several.
+        One log; its matches carry the names of the files when there are several.
 
     Raises:
         InputError: A file cannot be read.

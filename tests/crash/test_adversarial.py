@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 LIMIT_S = 240
 _PATTERNS = """
-from envguard.crash.scan import marks_of
+from envguard.crash.scan import search_patterns_of
 from envguard.matrix.loader import Matrix
 
 FILLS = ["a", "A", " ", "\\t", "1", ".", "-", "_", "/", "a ", "1 ", '"', "'", "(", "[", "Aa.",
          "a.b", "A1_", ", ", ": ", "=", "0x", "::", "\\u00fc", "[1] ", "a=1,", "(a) "]
 count = 0
-for mark in marks_of(Matrix.load()):
+for mark in search_patterns_of(Matrix.load()):
     for literal in mark.literals:
         for fill in FILLS:
             word = literal.decode()

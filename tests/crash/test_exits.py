@@ -11,8 +11,8 @@ from tests.crash.test_scan import scan
 
 @pytest.mark.parametrize("code", [-9, 137, 247])
 def test_sigkill_has_three_forms(code: int) -> None:
-    ending = normalise_exit(code, MATRIX.signals)
-    assert (ending.signal, ending.name) == (9, "SIGKILL")
+    exit_status = normalise_exit(code, MATRIX.signals)
+    assert (exit_status.signal, exit_status.name) == (9, "SIGKILL")
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_plain_statuses_are_no_signals(code: int) -> None:
 
 @pytest.mark.parametrize("code", [0xC0000005, 0xC0000005 - 2**32])
 def test_windows_access_violation_is_a_segfault_signed_or_not(code: int) -> None:
-    ending = normalise_exit(code, MATRIX.signals)
-    assert (ending.signal, ending.name) == (11, "STATUS_ACCESS_VIOLATION")
+    exit_status = normalise_exit(code, MATRIX.signals)
+    assert (exit_status.signal, exit_status.name) == (11, "STATUS_ACCESS_VIOLATION")
 
 
 def test_zero_is_success_and_nothing_else_is() -> None:
@@ -72,32 +72,36 @@ def root(text: str, exit_code: int | None = None) -> ProcessExit:
 
 
 def test_torchruns_first_observed_failure_is_the_root_and_its_siblings_follow() -> None:
-    death = root(BLOCK, 1)
-    assert (death.ending.name, death.rank, death.pid) == ("SIGKILL", 3, 1377)
+    process_exit = root(BLOCK, 1)
+    assert (process_exit.status.name, process_exit.rank, process_exit.pid) == ("SIGKILL", 3, 1377)
 
 
 def test_status_one_of_a_launcher_hides_the_cause_and_is_not_believed() -> None:
-    death = root(FAILED.format(-11, 2, 99), 1)
-    assert (death.ending.name, death.rank) == ("SIGSEGV", 2)
+    process_exit = root(FAILED.format(-11, 2, 99), 1)
+    assert (process_exit.status.name, process_exit.rank) == ("SIGSEGV", 2)
 
 
 def test_deepspeeds_line_names_the_status_and_not_the_rank() -> None:
     text = "['python', '-u', 'x.py', '--local_rank=7'] exits with return code = -9\n"
-    death = root(text, 247)
-    assert (death.ending.name, death.rank, death.source) == ("SIGKILL", None, "deepspeed")
+    process_exit = root(text, 247)
+    assert (process_exit.status.name, process_exit.rank, process_exit.source) == (
+        "SIGKILL",
+        None,
+        "deepspeed",
+    )
 
 
 def test_a_rank_that_was_asked_to_stop_comes_after_one_that_was_not() -> None:
     text = FAILED.format(-15, 0, 10) + FAILED.format(-6, 1, 11)
-    deaths = find_process_exits(scan(text.encode()), None, MATRIX.signals)
-    assert [death.ending.name for death in deaths] == ["SIGABRT", "SIGTERM"]
+    process_exits = find_process_exits(scan(text.encode()), None, MATRIX.signals)
+    assert [process_exit.status.name for process_exit in process_exits] == ["SIGABRT", "SIGTERM"]
 
 
 def test_words_of_a_shell_name_the_signal() -> None:
     assert root(
         "bash: line 1:  4242 Segmentation fault      (core dumped) python x.py\n"
-    ).ending.name == ("SIGSEGV")
-    assert root("Killed\n").ending.name == "SIGKILL"
+    ).status.name == ("SIGSEGV")
+    assert root("Killed\n").status.name == "SIGKILL"
 
 
 def test_the_stated_status_counts_where_the_log_has_none() -> None:

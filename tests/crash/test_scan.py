@@ -34,15 +34,15 @@ def scan(data: bytes) -> Log:
 def test_every_signature_is_found_in_its_sample(row: object) -> None:
     name, sample = row.id, row.sample  # type: ignore[attr-defined]  # a Signature
     log = scan(b"first line\n" + sample.encode() + b"\nlast line\n")
-    assert name in log.hits
-    assert log.hits[name][0].line == 2
+    assert name in log.matches
+    assert log.matches[name][0].line == 2
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt"))[::25], ids=lambda path: path.stem)
 def test_a_short_log_is_searched_as_the_start_of_a_long_one(path: Path) -> None:
     text = load_log(path).text.encode()
     short, long = scan(text), scan(text + b"\n" * 40_000)
-    assert short.hits == long.hits
+    assert short.matches == long.matches
     assert short.counts == long.counts
 
 
@@ -68,7 +68,7 @@ def test_words_across_the_border_of_two_reads_are_found() -> None:
 
 def test_a_signature_that_fills_the_log_keeps_its_first_and_last_lines() -> None:
     log = scan(STEP * 50_000 + OOM)
-    first, last = log.hits["phase:iteration"][0], log.last("phase:iteration")
+    first, last = log.matches["phase:iteration"][0], log.last("phase:iteration")
     assert first.line == 1
     assert last is not None
     assert last.line > 49_000
@@ -110,12 +110,12 @@ def test_lines_of_one_shape_do_not_hide_a_signature(rows: list[Signature]) -> No
     """Lines that hold a text of a signature and do not match come first, often."""
     vain = b"".join(b"%s\n" % text.encode() for row in rows for text in row.literals) * 3
     log = scan(vain + b"".join(row.sample.encode() + b"\n" for row in rows))
-    assert {row.id for row in rows} <= set(log.hits)
+    assert {row.id for row in rows} <= set(log.matches)
 
 
 def test_interleaved_ranks_keep_their_names() -> None:
     data = b"[rank1]: KeyError: 'a'\n[rank0]: fine\n[rank3]: ValueError: b\n"
-    ranks = [hit.rank for hit in scan(data).hits["python-exception"]]
+    ranks = [hit.rank for hit in scan(data).matches["python-exception"]]
     assert ranks == [1, 3]
 
 
@@ -141,7 +141,7 @@ def test_words_in_an_endless_line_are_found() -> None:
 
 def test_what_is_shown_holds_no_control_characters() -> None:
     log = scan(b"\x07\x08\x00 RuntimeError: CUDA error: misaligned address\x0b\x0c\n")
-    shown = [hit.text for hits in log.hits.values() for hit in hits]
+    shown = [hit.text for hits in log.matches.values() for hit in hits]
     shown += [text for _, text in log.tail]
     assert shown
     assert all(text.isprintable() for text in shown)

@@ -116,7 +116,9 @@ def table_words() -> frozenset[tuple[str, str]]:
 
 def _raised(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield from (("code", message["code"]) for message in row.get("says", ()) if "code" in message)
-    if row.get("shown") or any("any" in one or "signal" in one for one in row.get("suspect", ())):
+    if row.get("shown") or any(
+        "any" in one or "signal" in one for one in row.get("hypothesis", ())
+    ):
         yield "cause", row["slug"]
 
 

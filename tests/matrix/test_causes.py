@@ -105,7 +105,7 @@ def test_every_message_and_hypothesis_of_a_rule_is_a_row_and_every_row_is_used(
 ) -> None:
     asked = {name: by for by, tree in package_trees() for name in _asked_for(tree)}
     messages = {message.id for cause in table.causes for message in cause.says}
-    raised = [row for cause in table.causes for row in cause.suspects]
+    raised = [row for cause in table.causes for row in cause.hypotheses]
     assert len(asked) > 60
     known = messages | {row.id for row in raised}
     assert {name: by for name, by in asked.items() if name not in known} == {}
@@ -117,12 +117,12 @@ def test_every_message_and_hypothesis_of_a_rule_is_a_row_and_every_row_is_used(
 
 
 def _asked_for(tree: ast.Module) -> Iterator[str]:
-    """The names that rules give to ``suspect``, ``make_finding`` and ``message``."""
+    """The names that rules give to ``raise_hypothesis``, ``make_finding`` and ``message``."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         match node.func, node.args:
-            case ast.Name(id="suspect"), [first, *_]:
+            case ast.Name(id="hypothesis"), [first, *_]:
                 yield from choices(first)
             case ast.Name(id="make_finding"), [_, second, *_]:
                 yield from choices(second)
@@ -138,7 +138,7 @@ def test_every_signature_is_named_by_a_row_or_a_rule(table: CauseTable) -> None:
     for cause in table.causes:
         named.update(cause.explains)
         named.update(name for row in cause.shown for name in (*row.any, *row.all, *row.unless))
-        for row in cause.suspects:
+        for row in cause.hypotheses:
             named.update((*row.any, *row.all, *row.unless, *row.lines))
     named.update(bug.signature for bug in table.native_bugs)
     named.update(name for row in matrix.breaks.all for name in (*row.shows, *row.frames))
@@ -156,7 +156,7 @@ def test_each_file_of_rules_is_named_as_the_table_of_its_causes() -> None:
 
 def test_phases_of_rows_are_phases(table: CauseTable) -> None:
     known = {phase.value for phase in Phase} | {"unknown"}
-    stated = {name for cause in table.causes for row in cause.suspects for name in row.phase}
+    stated = {name for cause in table.causes for row in cause.hypotheses for name in row.phase}
     assert stated
     assert stated <= known
 
@@ -256,7 +256,7 @@ CAUSE_ROW = {
     "text": "It is.",
     "says": [{"code": "GPU001", "title": "it is", "remedy": "do this"}],
     "shown": [{"any": ["a-word"]}],
-    "suspect": [{"speaks": "it does", "experiment": "change one thing", "lines": ["a-word"]}],
+    "hypothesis": [{"supports": "it does", "experiment": "change one thing", "lines": ["a-word"]}],
     **PROVED,
 }
 SIGNATURE = {
@@ -299,10 +299,10 @@ def read(
 def test_a_small_table_is_read() -> None:
     table = read()
     (cause,) = table.causes
-    (message,), (shown,), (suspect,) = cause.says, cause.shown, cause.suspects
+    (message,), (shown,), (hypothesis,) = cause.says, cause.shown, cause.hypotheses
     assert (message.id, message.cause, message.code) == ("a-cause", "a-cause", "GPU001")
     assert (shown.says, shown.any) == ("a-cause", ("a-word",))
-    assert (suspect.id, suspect.says) == ("a-cause", "a-cause")
+    assert (hypothesis.id, hypothesis.says) == ("a-cause", "a-cause")
     assert table.codes[0].fix == ("Do this.",)
     assert table.signature("a-word").pattern.search("a word 1") is not None
 
@@ -327,7 +327,7 @@ def test_a_code_says_only_what_its_messages_do_not() -> None:
 
 
 def _silent() -> dict[str, object]:
-    return {"cause": [{**CAUSE_ROW, "says": [], "shown": [], "suspect": []}]}
+    return {"cause": [{**CAUSE_ROW, "says": [], "shown": [], "hypothesis": []}]}
 
 
 def test_a_message_without_a_code_prints_the_general_one() -> None:
@@ -343,8 +343,8 @@ def test_a_message_without_a_code_prints_the_general_one() -> None:
 
 def test_a_hypothesis_is_raised_by_its_row_where_that_says_when() -> None:
     told = {"any": ["a-word"], "experiment": "e", "signal": ["SIGKILL"], "phase": ["init"]}
-    (cause,) = read(cause={"suspect": [told, {"id": "a-cause.rule", "experiment": "e"}]}).causes
-    first, second = cause.suspects
+    (cause,) = read(cause={"hypothesis": [told, {"id": "a-cause.rule", "experiment": "e"}]}).causes
+    first, second = cause.hypotheses
     assert (first.is_told, first.lines, first.signal) == (True, ("a-word",), ("SIGKILL",))
     assert (second.is_told, second.rank) == (False, 500)
 
@@ -367,7 +367,7 @@ def test_a_hypothesis_is_raised_by_its_row_where_that_says_when() -> None:
             r"shown\.says: there is no message 'a-cause\.other'",
         ),
         ({"cause": {"shown": [{"any": ["none"]}]}}, r"shown: there is no signature 'none'"),
-        ({"cause": {"suspect": 3}}, r"suspect: expected rows"),
+        ({"cause": {"hypothesis": 3}}, r"hypothesis: expected rows"),
         ({"symptom": {"signatures": ["none"]}}, r"symptom\[0\]\.signatures: there is no signature"),
         ({"symptom": {"id": "a-word"}}, r"symptom\[0\]\.id: 'a-word' is a signature"),
         ({"order": {"order": ["a-cause", "a-cause"]}}, r"order: names 'a-cause' twice"),

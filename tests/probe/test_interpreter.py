@@ -116,7 +116,7 @@ def test_the_running_interpreter_is_described_alike_inside_and_in_a_child() -> N
         "from envguard.facts.codec import to_dict\n"
         "from envguard.probe.interpreter import probe_running, start_interpreter\n"
         "from envguard.probe.interpreter import collect_interpreter\n"
-        "from envguard.probe.options import ProbeOptions\n"
+        "from envguard.probe.probe_options import ProbeOptions\n"
         "inside = probe_running()\n"
         "options, python = ProbeOptions(), sys.executable\n"
         "child = start_interpreter(python, options)\n"

@@ -151,7 +151,7 @@ def test_an_end_between_two_stages_is_not_passed() -> None:
         else StageResult(stage.id, stage.title, StageStatus.NOT_REACHED)
         for stage in result.stages
     )
-    (finding,) = smoke_findings(replace(result, stages=cut, ending=name_exit(-11)), MATRIX)
+    (finding,) = smoke_findings(replace(result, stages=cut, child_exit=name_exit(-11)), MATRIX)
     assert (finding.code, finding.status) == ("SMK006", Status.UNKNOWN)
     assert "died of SIGSEGV" in finding.title
 

@@ -316,7 +316,7 @@ def test_a_program_that_is_no_python_leaves_every_stage_unreached(tmp_path: Path
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     result = run_smoke(SmokeRequest(str(script)))
     assert {s.status for s in result.stages} == {StageStatus.NOT_REACHED}
-    assert result.ending.returncode == 7
+    assert result.child_exit.returncode == 7
     assert result.stderr.text == "no python here\n"
 
 
@@ -332,7 +332,7 @@ def test_a_wrapper_script_that_reports_128_plus_n_is_seen_through(tmp_path: Path
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     variables = (("PYTHONPATH", str(FAKE_TORCH)), ("FAKE_TORCH_FAULTS", "backward=segfault"))
     result = run_smoke(SmokeRequest(str(script), stages=("backward",), variables=variables))
-    assert result.ending.returncode == 139
+    assert result.child_exit.returncode == 139
     assert failed(result)["backward"].type == "SIGSEGV"
 
 

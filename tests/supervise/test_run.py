@@ -388,7 +388,7 @@ def test_files_of_a_checkpoint_tell_where_its_save_died(
 
 def test_the_folder_is_the_one_that_the_log_names(tmp_path: Path) -> None:
     (tmp_path / "out" / "checkpoint-5").mkdir(parents=True)
-    hits = scan(b"Saving model checkpoint to out/checkpoint-5\n").hits["phase:save"]
+    hits = scan(b"Saving model checkpoint to out/checkpoint-5\n").matches["phase:save"]
     (note,) = checkpoint_note(hits, tmp_path, MATRIX.signals)
     assert note.startswith("checkpoint-5: checkpoint-N exists, no weights in it; died while")
     assert checkpoint_note(hits, tmp_path / "elsewhere", MATRIX.signals) == ()

@@ -440,7 +440,7 @@ def test_a_pattern_that_never_comes_to_its_end_is_left(tmp_path: Path) -> None:
     search.feed(b"a" * 60 + b"!\n" + b"NCCL WARN one\n")
     search.feed(b"NCCL WARN two\n")
     log = search.finish(LONG_S)
-    assert [hit.line for hit in log.hits["found"]] == [3]
+    assert [hit.line for hit in log.matches["found"]] == [3]
     assert "not searched" in log.notes[0]
     assert log.lines == 3
     assert search.failure == ""

@@ -34,7 +34,7 @@ _COMPATIBLE_SINCE = 11  # CUDA majors with minor-version compatibility
 
 def check_driver_age(case: Case) -> Iterator[Finding]:
     """The driver is too old: in torch's words with a number, or the runtime's."""
-    hits = case.hits("driver-too-old", "insufficient-driver", "cuda-name-insufficient")
+    hits = case.matches("driver-too-old", "insufficient-driver", "cuda-name-insufficient")
     if not hits:
         return
     found = case.log.first("driver-too-old")
@@ -69,13 +69,17 @@ def check_no_gpu(case: Case) -> Iterator[Finding]:
     """No driver, or no device: unless something else says why."""
     if case.log.has("system-not-ready-802", "forward-compat-804", "nvml-mismatch", *REFUSED):
         return
-    hits = case.hits("no-device-100", "cuda-name-none")
+    hits = case.matches("no-device-100", "cuda-name-none")
     if hits and _is_shadowed(case):
-        yield make_finding(case, "wsl-driver-shadow", Status.FAIL, (*hits, *case.hits("wsl-words")))
+        yield make_finding(
+            case, "wsl-driver-shadow", Status.FAIL, (*hits, *case.matches("wsl-words"))
+        )
         return
-    hits = case.hits(*_NO_DEVICE)
+    hits = case.matches(*_NO_DEVICE)
     if hits and not (case.log.has("nvml-missing") and is_board(case)):
-        yield make_finding(case, "no-gpu-visible", Status.FAIL, (*hits, *case.hits("hidden-gpus")))
+        yield make_finding(
+            case, "no-gpu-visible", Status.FAIL, (*hits, *case.matches("hidden-gpus"))
+        )
 
 
 def _is_shadowed(case: Case) -> bool:
@@ -119,23 +123,23 @@ def is_virtual(case: Case) -> bool:
 
 def check_nvml_on_boards(case: Case) -> Iterator[Finding]:
     """NVML asked for on a board: why it failed where it did, else a remark."""
-    hits = case.hits(*_NVML)
+    hits = case.matches(*_NVML)
     if not hits or not is_board(case):
         return
     lines = (*case.log.all("python-exception"), *(hit for hit in hits if "NVMLError" in hit.text))
     raised = any("NVML" in hit.text for hit in lines)
     did_fail = raised or case.exit_code not in {None, 0}
     status = Status.FAIL if did_fail and not worked_after(case, hits[-1]) else Status.WARN
-    yield make_finding(case, "nvml-missing-tegra", status, (*hits, *case.hits("jetson-words")))
+    yield make_finding(case, "nvml-missing-tegra", status, (*hits, *case.matches("jetson-words")))
 
 
 def check_not_supported(case: Case) -> Iterator[Finding]:
     """CUDA error 801: a virtual GPU, or a driver older than the toolkit."""
-    hits = case.hits("operation-not-supported")
+    hits = case.matches("operation-not-supported")
     if not hits:
         return
     if is_virtual(case):
-        also = case.hits("vgpu-profile", "vgpu-words", "expandable-segments")
+        also = case.matches("vgpu-profile", "vgpu-words", "expandable-segments")
         yield make_finding(case, "vgpu-feature-gap", Status.FAIL, (*hits, *also))
         return
     gap = _toolkit_gap(case)
@@ -167,8 +171,8 @@ def _toolkit_gap(case: Case) -> tuple[CudaVersion, CudaVersion] | None:
 
 def check_ordinal(case: Case) -> Iterator[Finding]:
     """A device number beyond the visible GPUs."""
-    hits = case.hits("invalid-ordinal")
+    hits = case.matches("invalid-ordinal")
     if hits:
         yield make_finding(
-            case, "invalid-device-ordinal", Status.FAIL, (*hits, *case.hits("ranks-words"))
+            case, "invalid-device-ordinal", Status.FAIL, (*hits, *case.matches("ranks-words"))
         )

@@ -43,8 +43,8 @@ def is_served(case: Case) -> bool:
 
 def check_missing_code(case: Case) -> Iterator[Finding]:
     """No kernel image, or a warning: an old or a new GPU, several, a Jetson, or an extension."""
-    errors = case.hits(*_ERRORS)
-    said = (*case.hits(*_WARNINGS), *_outside(case))
+    errors = case.matches(*_ERRORS)
+    said = (*case.matches(*_WARNINGS), *_outside(case))
     if case.log.has("radeon-words") and not errors:
         return  # builds for AMD give such numbers to their GPUs, and the warning means nothing
     hits = (*errors, *said)
@@ -53,7 +53,7 @@ def check_missing_code(case: Case) -> Iterator[Finding]:
     if serves or not hits:
         yield from _served(case, errors, serves=bool(serves))
         return
-    named = (*hits, *case.hits(*_RANGES))
+    named = (*hits, *case.matches(*_RANGES))
     more = (Evidence("compute capability", str(capability), origin),) if capability else ()
     status = Status.FAIL if errors or not worked_after(case, hits[-1]) else Status.WARN
     if any(f.cause in _RUNNING for f in case.checked):
@@ -92,12 +92,12 @@ def _one_sided(
 def _served(case: Case, errors: tuple[SignatureMatch, ...], *, serves: bool) -> Iterator[Finding]:
     """What is said where the build's code runs on the GPU, or nothing speaks against it."""
     if errors and serves:
-        hits = (*errors, *case.hits(*_RANGES))
+        hits = (*errors, *case.matches(*_RANGES))
         yield make_finding(case, _of_extension(case), Status.FAIL, hits)
         return
-    warned = case.hits("capability-range", *_WARNINGS, *_STATEMENTS)
+    warned = case.matches("capability-range", *_WARNINGS, *_STATEMENTS)
     if serves and warned:
-        hits = (*warned, *case.hits("capability-limits", "capability-list"))
+        hits = (*warned, *case.matches("capability-limits", "capability-list"))
         yield make_finding(case, "arch-false-positive-warning", Status.OK, hits)
 
 
@@ -116,13 +116,13 @@ def _is_known_package(case: Case) -> bool:
 
 def check_named_symbol(case: Case) -> Iterator[Finding]:
     """A compiled package that finds none of its kernels: on a board, a wheel for servers."""
-    hits = case.hits("named-symbol")
+    hits = case.matches("named-symbol")
     if hits and is_board(case):
         yield make_finding(
             case,
             "jetson-needs-l4t-build.board-package",
             Status.FAIL,
-            (*hits, *case.hits("jetson-words")),
+            (*hits, *case.matches("jetson-words")),
         )
 
 
@@ -142,8 +142,8 @@ def _outside(case: Case) -> tuple[SignatureMatch, ...]:
     if limits is not None and capability is not None:
         low, high = limits
         beyond = capability < low or capability.major > high.major
-        return case.hits("capability-range", "capability-words", "capability-limits") * beyond
-    said = case.hits(*_STATEMENTS)
+        return case.matches("capability-range", "capability-words", "capability-limits") * beyond
+    said = case.matches(*_STATEMENTS)
     if targets:
         return said
     # Without a list, who says it may have looked for the very number: sm_86 serves 8.9.
@@ -208,7 +208,7 @@ def _divides(case: Case, known: set[ComputeCapability], *, has_error: bool) -> b
 def _capability(case: Case) -> tuple[ComputeCapability | None, str]:
     """The GPU's compute capability, from the log or the subject, and who says so."""
     ids = ("capability-warning", "capability-words", "gpu-capability-words", "capability-range")
-    for hit in case.hits(*ids):
+    for hit in case.matches(*ids):
         text = next((hit.groups[n] for n in ("cc", "cc2", "cc3") if n in hit.groups), "")
         if "major" in hit.groups:
             text = f"{hit.groups['major']}.{hit.groups['minor']}"

@@ -19,11 +19,11 @@ _UNITS = {"KiB": 2**-20, "MiB": 2**-10, "GiB": 1.0}
 
 def check_gpu_memory(case: Case) -> Iterator[Finding]:
     """PyTorch's or NCCL's word that the GPU is full."""
-    hits = case.hits("cuda-oom", "nccl-cuda-malloc")
+    hits = case.matches("cuda-oom", "nccl-cuda-malloc")
     failed = [h for h in case.log.all("nccl-cuda-failure") if h.groups["e"] == "out of memory"]
     if not hits and not failed:
         return
-    named = (*hits, *failed[:1], *case.hits("cuda-oom-detail"))
+    named = (*hits, *failed[:1], *case.matches("cuda-oom-detail"))
     other = _largest_other(case)
     if other is not None:
         yield other
@@ -53,7 +53,7 @@ def _largest_other(case: Case) -> Finding | None:
     largest = max(others, key=lambda hit: _gib(hit.groups["n"]), default=None)
     if own is None or largest is None or _gib(largest.groups["n"]) < 2 * own:
         return None
-    return make_finding(case, "gpu-memory-taken", Status.FAIL, (largest, *case.hits("cuda-oom")))
+    return make_finding(case, "gpu-memory-taken", Status.FAIL, (largest, *case.matches("cuda-oom")))
 
 
 def _fragments(case: Case) -> tuple[Evidence, ...]:

@@ -19,7 +19,7 @@ _HARDWARE = frozenset({"hw", "link"})
 
 def check_hardware(case: Case) -> Iterator[Finding]:
     """Faults of the hardware: uncorrectable errors, a lost GPU, and Xids of that class."""
-    hits = case.hits("ecc-uncorrectable", "nvlink-uncorrectable", "fallen-off")
+    hits = case.matches("ecc-uncorrectable", "nvlink-uncorrectable", "fallen-off")
     rows = list(_xids(case))
     bad = [(hit, row) for hit, row in rows if row.kind in _HARDWARE]
     if hits or bad:
@@ -33,7 +33,7 @@ def check_hardware(case: Case) -> Iterator[Finding]:
 
 def check_kernel_faults(case: Case) -> Iterator[Finding]:
     """Faults in GPU code, unless the hardware is shown to be at fault."""
-    hits = case.hits("illegal-access", "launch-failure")
+    hits = case.matches("illegal-access", "launch-failure")
     is_other = case.log.has("ecc-uncorrectable", "nvlink-uncorrectable", "nccl-transport-cure")
     if hits and not is_other and not any(row.kind in _HARDWARE for _, row in _xids(case)):
         yield make_finding(case, "gpu-kernel-fault", Status.FAIL, hits)

@@ -140,7 +140,7 @@ RIVALS = (
 
 def check_host_memory(case: Case) -> Iterator[Finding]:
     """A kill for want of host memory: proven, or carried by the phase and what it holds."""
-    strong = (*case.hits(*KERNEL, *LIMIT, *LIMIT_STATES), *_stated(case))
+    strong = (*case.matches(*KERNEL, *LIMIT, *LIMIT_STATES), *_stated(case))
     measured = run_evidence(case)
     is_proven = bool(strong or measured)
     is_killed = case.signal == SIGKILL
@@ -167,7 +167,7 @@ def check_host_memory(case: Case) -> Iterator[Finding]:
 
 def _stated(case: Case) -> tuple[SignatureMatch, ...]:
     """What someone wrote about host memory, unless the run outlived it."""
-    hits = case.hits(*STATED)
+    hits = case.matches(*STATED)
     if case.signal is None and (case.exit_code == 0 or any(went_on(case, hit) for hit in hits)):
         return ()
     return hits
@@ -185,7 +185,7 @@ def _joined(why: str, *, is_proven: bool) -> str:
 
 def _limit_matches(case: Case) -> tuple[SignatureMatch, ...]:
     """Lines that say it was a limit and not the machine."""
-    hits = case.hits(*LIMIT, *LIMIT_STATES)
+    hits = case.matches(*LIMIT, *LIMIT_STATES)
     constraint = case.log.first("kernel-oom-constraint")
     if constraint is not None and constraint.groups.get("c") == "CONSTRAINT_MEMCG":
         hits = (*hits, constraint)
@@ -287,19 +287,19 @@ def _shape(case: Case) -> str:
 
 
 def _phase_matches(case: Case) -> tuple[SignatureMatch, ...]:
-    hits = [case.seen.hit] if case.seen.hit is not None else []
+    hits = [case.seen.match] if case.seen.match is not None else []
     last = case.log.last("ds-host-memory")
     if last is not None:
         hits.append(last)
-    if case.death is not None and case.death.hit is not None:
-        hits.append(case.death.hit)
+    if case.root_exit is not None and case.root_exit.match is not None:
+        hits.append(case.root_exit.match)
     return tuple(hits)
 
 
 def _exit_evidence(case: Case) -> tuple[Evidence, ...]:
     said = []
-    if case.death is not None:
-        said.append(Evidence("ending", case.death.ending.text, case.death.source))
+    if case.root_exit is not None:
+        said.append(Evidence("ending", case.root_exit.status.text, case.root_exit.source))
     if case.phase is not None:
         said.append(Evidence("phase", case.phase.value, case.seen.origin))
     return tuple(said)
@@ -323,12 +323,12 @@ def _number_evidence(case: Case) -> tuple[Evidence, ...]:
 
 def check_refused_allocation(case: Case) -> Iterator[Finding]:
     """Host memory that was refused, which ends in an exception and not in a kill."""
-    hits = case.hits("cpu-alloc-refused", "python-memoryerror", "std-bad-alloc", "enomem")
+    hits = case.matches("cpu-alloc-refused", "python-memoryerror", "std-bad-alloc", "enomem")
     if not hits or case.signal == SIGKILL or case.log.has("memlock-words"):
         return
     if case.phase is Phase.INIT and case.log.has("offload-words"):
         yield make_finding(
-            case, "host-oom-optimizer-offload", Status.FAIL, (*hits, *case.hits("offload-words"))
+            case, "host-oom-optimizer-offload", Status.FAIL, (*hits, *case.matches("offload-words"))
         )
         return
     yield make_finding(case, "host-allocation-refused", Status.FAIL, hits)

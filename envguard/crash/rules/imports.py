@@ -115,7 +115,7 @@ def is_of_ffmpeg(name: str) -> bool:
 
 def check_vision_operators(case: Case) -> Iterator[Finding]:
     """Operators of torchvision that are not there: another version, or another build."""
-    hits = case.hits("vision-nms")
+    hits = case.matches("vision-nms")
     if hits:
         outcome = (
             "companion-from-other-index"

@@ -32,7 +32,7 @@ _PASSING = re.compile(r"ninstall(?:ing|ed) torch|existing installation|No matchi
 
 def check_cpu_build_installed(case: Case) -> Iterator[Finding]:
     """A CPU build was installed or runs, and something shows that a CUDA build was meant."""
-    conda, found = case.hits("conda-cpu-build"), _cpu_build(case)
+    conda, found = case.matches("conda-cpu-build"), _cpu_build(case)
     if (not conda and found is None) or case.log.has(*_EXPLAINED):
         return
     wanted = _wanted(case, found or conda[0])
@@ -81,15 +81,15 @@ def _wanted(case: Case, found: SignatureMatch) -> tuple[SignatureMatch, ...]:
         return ()
     removed = case.log.last("torch-removed")
     shown = [hit for hit in (for_cuda, removed) if hit is not None and hit.order <= found.order]
-    shown += case.hits(*_COMPLAINTS)
+    shown += case.matches(*_COMPLAINTS)
     if not shown and (case.facts.machine.selected_gpus or case.log.has("gpu-detected-words")):
-        shown = [*case.hits("gpu-detected-words"), found]
+        shown = [*case.matches("gpu-detected-words"), found]
     return tuple(shown)
 
 
 def check_kept_torch(case: Case) -> Iterator[Finding]:
     """``Requirement already satisfied`` for a torch of another build than the one asked for."""
-    asked = case.hits("index-words", "asks-for-cuda")
+    asked = case.matches("index-words", "asks-for-cuda")
     kept = _kept(case)
     if asked and kept is not None:
         yield make_finding(case, "already-satisfied-other-tag", Status.FAIL, (kept, *asked))
@@ -119,7 +119,7 @@ def check_guessed_backend(case: Case) -> Iterator[Finding]:
     for hit in case.log.all("backend-guessed"):
         backend = Backend.parse(hit.groups["label"].lower())
         if _serves(case, backend) is False:
-            also = case.hits("gpu-detected-words")
+            also = case.matches("gpu-detected-words")
             yield make_finding(case, "resolver-auto-backend.guessed", Status.FAIL, (hit, *also))
             return
 
@@ -153,12 +153,12 @@ def _serves(case: Case, backend: Backend) -> bool | None:
 
 def check_other_interpreter(case: Case) -> Iterator[Finding]:
     """Packages of one Python in the way of another: by numpy's words, pip's target, or paths."""
-    wheel = case.hits("wheel-not-for-python")
+    wheel = case.matches("wheel-not-for-python")
     if wheel:
         yield make_finding(case, "wheel-for-other-python", Status.FAIL, wheel)
-    missing = case.hits("compiled-part-missing", "no-module-torch")
-    certain = case.hits("compiled-for-other-python")
-    shown = (*case.hits("pip-target"), *_two_pythons(case)) if missing else ()
+    missing = case.matches("compiled-part-missing", "no-module-torch")
+    certain = case.matches("compiled-for-other-python")
+    shown = (*case.matches("pip-target"), *_two_pythons(case)) if missing else ()
     if certain or shown:
         yield make_finding(
             case, "wrong-interpreter-inspected", Status.FAIL, (*certain, *shown, *missing)
@@ -226,7 +226,7 @@ def check_index_exists(case: Case) -> Iterator[Finding]:
     What is taken in its place is a CPU build on those platforms only where PyPI has no other.
     """
     releases = case.matrix.torch.releases
-    complaints = case.hits(*_COMPLAINTS, "answer-false")
+    complaints = case.matches(*_COMPLAINTS, "answer-false")
     if not complaints or not _is_cpu_on_pypi(max(r.version for r in releases), case):
         return
     known = {
@@ -248,8 +248,8 @@ def check_index_exists(case: Case) -> Iterator[Finding]:
 
 def check_torch_for_board(case: Case) -> Iterator[Finding]:
     """A torch of the usual indexes on a Jetson, which sees no GPU."""
-    installed = case.hits("pip-installs-torch")
-    blind = case.hits(*_COMPLAINTS, "answer-false")
+    installed = case.matches("pip-installs-torch")
+    blind = case.matches(*_COMPLAINTS, "answer-false")
     if installed and blind and is_board(case):
         yield make_finding(
             case, "jetson-needs-l4t-build.for-board", Status.FAIL, (*installed, *blind)
@@ -304,7 +304,7 @@ def check_site_roots(case: Case) -> Iterator[Finding]:
     The user's own site-packages stand before those of an environment; PYTHONPATH brings in
     another environment, which shows where the folders are of two Pythons.
     """
-    failures = case.hits(*_FAILURES)
+    failures = case.matches(*_FAILURES)
     frames = [hit for hit in case.log.all("site-frame") if _is_before(hit, failures)]
     of_torch = next((f for f in reversed(frames) if f.groups["package"] == "torch"), None)
     if of_torch is None:
@@ -323,7 +323,7 @@ def check_site_roots(case: Case) -> Iterator[Finding]:
 def check_torch_file(case: Case) -> Iterator[Finding]:
     """Torch in the user's own site-packages, printed by one who works in an environment."""
     printed = case.log.last("torch-file-words")
-    failures = case.hits(*_FAILURES)
+    failures = case.matches(*_FAILURES)
     if printed is None or not failures or not _USER_SITE.search(printed.groups["path"]):
         return
     prompt = case.log.last("environment-prompt")

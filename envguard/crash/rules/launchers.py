@@ -46,8 +46,12 @@ def check_forced_kill(case: Case) -> Iterator[Finding]:
     hit = case.log.first("torchrun-sigkill-after-term")
     if hit is None or case.signal not in {SIGKILL, None}:
         return
-    death = case.death
-    if death is not None and death.pid is not None and death.pid != hit.number("pid"):
+    process_exit = case.root_exit
+    if (
+        process_exit is not None
+        and process_exit.pid is not None
+        and process_exit.pid != hit.number("pid")
+    ):
         return
     yield make_finding(case, "launcher-sigkill-after-sigterm", Status.FAIL, (hit,))
 
@@ -74,5 +78,5 @@ def check_stopped(case: Case) -> Iterator[Finding]:
 
 def _failed_before(case: Case, hit: SignatureMatch) -> bool:
     """Whether the stop follows a failure of the run itself, or the run outlived it."""
-    earlier = [*own_exceptions(case), *case.hits(*_FAILED_FIRST)]
+    earlier = [*own_exceptions(case), *case.matches(*_FAILED_FIRST)]
     return went_on(case, hit) or any(other.order < hit.order for other in earlier)

@@ -85,13 +85,13 @@ def check_libcuda_crash(case: Case) -> Iterator[Finding]:
 
 def check_shadowed_libraries(case: Case) -> Iterator[Finding]:
     """A crash in cuDNN with CUDA folders on LD_LIBRARY_PATH, or one that its absence cured."""
-    cured = case.hits("ld-path-cure")
+    cured = case.matches("ld-path-cure")
     if cured:
         yield make_finding(
             case,
             "ld-library-path-shadow.shadowed",
             Status.FAIL,
-            (*cured, *case.hits("shell-death")),
+            (*cured, *case.matches("shell-death")),
         )
         return
     if case.signal not in {SIGSEGV, SIGABRT} or not case.log.has("convolution-words"):
@@ -99,7 +99,7 @@ def check_shadowed_libraries(case: Case) -> Iterator[Finding]:
     path = case.facts.machine.variable("LD_LIBRARY_PATH") or _stated_path(case)
     if path and _OF_CUDA.search(path):
         more = (Evidence("LD_LIBRARY_PATH", path, "the subject"),)
-        hits = case.hits("convolution-words", "shell-death", "ld-path-words")
+        hits = case.matches("convolution-words", "shell-death", "ld-path-words")
         yield make_finding(case, "ld-library-path-shadow.shadowed", Status.FAIL, hits, more=more)
 
 
@@ -135,11 +135,11 @@ def shown_by(bug: NativeBug, case: Case) -> tuple[SignatureMatch, ...] | None:
     """The lines that show a bug; None when the crash is another."""
     if case.signal != bug.signal:
         return None
-    hits = case.hits(bug.signature) if bug.signature else ()
+    hits = case.matches(bug.signature) if bug.signature else ()
     if bug.signature and not hits:
         return None
-    death = case.death.hit if case.death is not None else None
-    return (*hits, death) if death is not None else hits
+    process_exit = case.root_exit.match if case.root_exit is not None else None
+    return (*hits, process_exit) if process_exit is not None else hits
 
 
 def bug_finding(

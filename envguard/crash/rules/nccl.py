@@ -30,16 +30,16 @@ def check_transport(case: Case) -> Iterator[Finding]:
 
     That it passes with gloo leaves out NCCL as a whole, and is a reason to suspect it only.
     """
-    hits = case.hits("nccl-transport-cure")
+    hits = case.matches("nccl-transport-cure")
     if hits and (case.signal is not None or case.log.has(*_STANDSTILL)):
         yield make_finding(
-            case, "nccl-intra-node-transport", Status.FAIL, (*hits, *case.hits("nccl-frame"))
+            case, "nccl-intra-node-transport", Status.FAIL, (*hits, *case.matches("nccl-frame"))
         )
 
 
 def check_watchdog(case: Case) -> Iterator[Finding]:
     """A collective that timed out: the waiting ranks are not the cause."""
-    hits = case.hits("nccl-watchdog", "nccl-takedown", "nccl-watchdog-frame")
+    hits = case.matches("nccl-watchdog", "nccl-takedown", "nccl-watchdog-frame")
     if not hits:
         return
     why = ""

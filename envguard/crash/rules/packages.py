@@ -35,7 +35,7 @@ def check_missing_names(case: Case) -> Iterator[Finding]:
     Left out where the name is of torch or numpy, whose own rules know more, and where a module
     imports itself in a circle.
     """
-    known = {line for row in case.matrix.breaks.shown_in(case.log.hits) for line in row.shows}
+    known = {line for row in case.matrix.breaks.shown_in(case.log.matches) for line in row.shows}
     taken = {hit.order for name in known for hit in case.log.all(name)}
     for hit in case.log.all("import-name"):
         owner = hit.groups["module"].partition(".")[0]
@@ -80,7 +80,7 @@ def hypotheses_of_breaks(case: Case) -> Iterator[RaisedHypothesis]:
         raised = Hypothesis(
             id=row.name,
             says="",
-            speaks="the log shows its words",
+            supports="the log shows its words",
             against=say("not known here: the version of {packages}", packages=names),
             experiment=say(
                 "compare the versions; if they are those of the break, {cure}", cure=cure
@@ -95,7 +95,7 @@ def hypotheses_of_breaks(case: Case) -> Iterator[RaisedHypothesis]:
 def _shown_breaks(case: Case) -> Iterator[tuple[Break, bool]]:
     """Breaks that the log shows and nothing known rules out, and whether they are proved."""
     known = known_values(case.facts)
-    for row in case.matrix.breaks.shown_in(case.log.hits.keys()):
+    for row in case.matrix.breaks.shown_in(case.log.matches.keys()):
         if break_holds(row, known, is_shown=True) is False:
             continue
         words = [case.matrix.causes.signature(name) for name in row.shows if case.log.has(name)]
@@ -104,7 +104,7 @@ def _shown_breaks(case: Case) -> Iterator[tuple[Break, bool]]:
 
 
 def _finding(case: Case, row: Break) -> Finding:
-    hits = case.hits(*row.shows, *row.frames)
+    hits = case.matches(*row.shows, *row.frames)
     found = break_finding(row, known_values(case.facts).versions, case.facts, Status.FAIL)
     evidence = (*found.evidence, *line_evidence(case, hits))
     # What it takes, where it takes something, was used: it happened.

@@ -60,13 +60,13 @@ def check_shared_memory_leak(case: Case) -> Iterator[Finding]:
             )
             yield make_finding(case, "shm-leak", Status.FAIL, (hit,), more=more)
             return
-    seen, guessed = case.hits("shm-left-words"), case.hits("shm-leaked")
+    seen, guessed = case.matches("shm-left-words"), case.matches("shm-leaked")
     if not seen and not guessed:
         return
     full = any(SHM_FOLDER in hit.text for hit in case.log.all("enospc"))
     full = full or case.log.has("nccl-shm", "nccl-shm-old", "shm-torch-file")
     full = full or any(_FULL.search(hit.text) for hit in seen)
-    if not full and case.death is None and case.exit_code in {None, 0}:
+    if not full and case.root_exit is None and case.exit_code in {None, 0}:
         return  # nothing died of it
     size = shm_size(case)[0]
     enough = (size or LARGE) >= SMALL if seen else (size or 0) > LARGE
@@ -76,7 +76,7 @@ def check_shared_memory_leak(case: Case) -> Iterator[Finding]:
 
 def check_shared_memory(case: Case) -> Iterator[Finding]:
     """Shared memory that ran out: said in words, or a bus error with something to show for it."""
-    said = case.hits("nccl-shm", "nccl-shm-old", "shm-torch-file", "k8s-evicted-shm")
+    said = case.matches("nccl-shm", "nccl-shm-old", "shm-torch-file", "k8s-evicted-shm")
     full = [hit for hit in case.log.all("enospc") if SHM_FOLDER in hit.text]
     if said or full:
         yield make_finding(case, "shm-too-small", Status.FAIL, (*said, *full[:1]))
@@ -85,10 +85,10 @@ def check_shared_memory(case: Case) -> Iterator[Finding]:
     if (case.signal != SIGBUS and not worker) or storage_matches(case):
         return
     size, hit = shm_size(case)
-    hits = (*worker, *case.hits("caught-signal", "nccl-frame", "torchrun-signal"))
+    hits = (*worker, *case.matches("caught-signal", "nccl-frame", "torchrun-signal"))
     hits = (*hits, hit) if hit is not None else hits
     if size is not None and size > LARGE:
-        return  # it is large: suspects speak of it
+        return  # it is large: hypotheses name it
     more = () if size is None else (Evidence(SHM_FOLDER, f"{size / 2**20:.0f} MiB", "log"),)
     if size is not None and size <= SMALL:
         yield make_finding(case, "shm-too-small", Status.FAIL, hits, more=more)
@@ -97,7 +97,7 @@ def check_shared_memory(case: Case) -> Iterator[Finding]:
         yield make_finding(case, "shm-too-small", Status.FAIL, hits, more=more, detail=why)
     elif worker and case.log.has("container-words"):
         yield make_finding(
-            case, "shm-too-small", Status.FAIL, (*hits, *case.hits("container-words"))
+            case, "shm-too-small", Status.FAIL, (*hits, *case.matches("container-words"))
         )
     elif case.phase is Phase.INIT and (case.ranks or 1) > 1 and not worker:
         why = "The ranks were being joined, which is when NCCL creates its files there."
@@ -107,7 +107,7 @@ def check_shared_memory(case: Case) -> Iterator[Finding]:
 def _worker_matches(case: Case) -> tuple[SignatureMatch, ...]:
     """Lines about a bus error in a data loader's worker."""
     killed = (hit for hit in case.log.all("dl-killed") if hit.groups["s"].startswith("Bus error"))
-    return (*case.hits("dl-bus", "dl-shm-hint"), *tuple(killed)[:1])
+    return (*case.matches("dl-bus", "dl-shm-hint"), *tuple(killed)[:1])
 
 
 def check_mapped_storage(case: Case) -> Iterator[Finding]:
@@ -130,15 +130,15 @@ def storage_matches(case: Case) -> tuple[SignatureMatch, ...]:
     if size is not None and size <= SMALL:
         return ()
     if log.has("mmap-words", "mmap-frame") and log.has("network-storage-words"):
-        return case.hits("mmap-words", "mmap-frame", "network-storage-words", "io-error-words")
+        return case.matches("mmap-words", "mmap-frame", "network-storage-words", "io-error-words")
     if log.has("faulthandler-segv") and log.has("mmap-frame"):
-        return case.hits("faulthandler-segv", "mmap-frame")
-    return case.hits("io-error-words")
+        return case.matches("faulthandler-segv", "mmap-frame")
+    return case.matches("io-error-words")
 
 
 def check_removed_shared_memory(case: Case) -> Iterator[Finding]:
     """Shared memory that is gone, in a log that speaks of sessions that ended."""
-    hits = case.hits("shm-vanished")
-    ended = case.hits("logind-words")
+    hits = case.matches("shm-vanished")
+    ended = case.matches("logind-words")
     if hits and ended:
         yield make_finding(case, "shm-removed-by-logind", Status.FAIL, (*hits, *ended))
