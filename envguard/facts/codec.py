@@ -211,6 +211,14 @@ def _build(kind: type[T], data: object, memo: Memo, given: Mapping[str, object])
     return kind(**values)
 
 
+def shown(data: object) -> str:
+    """A value for a message; TOML holds whole numbers that Python writes in no decimal digits."""
+    try:
+        return f"{data!r:.60}"
+    except ValueError:
+        return "a number of thousands of digits"
+
+
 def _kind_name(data: object) -> str:
     match data:
         case None:
@@ -333,7 +341,7 @@ def _table(read_key: _Reader, read_value: _Reader) -> _Reader:
 def _choice(options: tuple[Any, ...]) -> _Reader:
     def read(data: Any, _: Memo) -> Any:
         if data not in options:
-            raise _Fault(f": {data!r} is none of {', '.join(map(str, options))}")
+            raise _Fault(f": {shown(data)} is none of {', '.join(map(str, options))}")
         return data
 
     return read
@@ -362,7 +370,7 @@ def _member(hint: type[Enum]) -> _Reader:
             return hint(data)
         except ValueError as err:
             known = ", ".join(str(member.value) for member in hint)
-            raise _Fault(f": {data!r} is none of {known}") from err
+            raise _Fault(f": {shown(data)} is none of {known}") from err
 
     return read
 

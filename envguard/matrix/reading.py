@@ -6,7 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from envguard.errors import DocumentError, MatrixError
-from envguard.facts.codec import Memo, from_row
+from envguard.facts.codec import Memo, from_row, shown
 from envguard.facts.findings import Source
 from envguard.matrix.rows import Confidence, Provenance
 
@@ -286,4 +286,4 @@ class Row:
 
 
 def _problem(value: object, wanted: str, *, is_missing: bool) -> str:
-    return "is missing" if is_missing else f"expected {wanted}, found {value!r:.60}"
+    return "is missing" if is_missing else f"expected {wanted}, found {shown(value)}"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -277,3 +278,10 @@ def test_a_row_that_cannot_be_read_names_its_field(fields: dict[str, object], pr
     with pytest.raises(MatrixError) as error:
         row_of(**fields, source="page", confidence="doc").build(Demo)
     assert message_of(error).startswith(problem)
+
+
+def test_a_number_that_python_cannot_write_is_named_as_one() -> None:
+    data = tomllib.loads(f"[[row]]\nname = 0x{'f' * 5000}\n")
+    (row,) = Document("a.toml", data).rows("row")
+    with pytest.raises(MatrixError, match=r"row\[0\]\.name: expected a text, found a number of"):
+        row.text("name")
