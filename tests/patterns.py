@@ -87,8 +87,8 @@ def _of_call(module: ModuleType, node: ast.Call) -> Iterator[Found]:
         text = node.args[0].value
     elif isinstance(node.args[0], ast.Name):
         text = getattr(module, node.args[0].id, None)
-    if isinstance(text, str | bytes):
-        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if isinstance(text, str | bytes) and method != "escape":
         use = method if method in _USES else "search"
         yield Found(f"{module.__name__}:{node.lineno}", re.compile(text), use)
 

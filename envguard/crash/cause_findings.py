@@ -188,7 +188,7 @@ def _whole(command: tuple[str, ...], case: Case) -> tuple[str, ...]:
 def hypothesis_finding(case: Case, raised: RaisedHypothesis) -> Finding:
     """The finding of a hypothesis; its remedy is the experiment."""
     row, message = raised.row(case), raised.message_row(case)
-    said = say("For it: {speaks}.", supports=row.supports)
+    said = say("For it: {supports}.", supports=row.supports)
     if row.against:
         said = join_sentences(said, say("Against it: {against}.", against=row.against))
     said = join_sentences(said, _what_decides(message.cause, case))

@@ -280,7 +280,7 @@ def _not_started(result: SmokeResult) -> Finding:
         cause="smoke-could-not-start",
         status=Status.UNKNOWN,
         title=say(
-            "{python} did not run the smoke test: it {ending}",
+            "{python} did not run the smoke test: it {child_exit}",
             python=result.python,
             child_exit=ended,
         ),
@@ -297,7 +297,7 @@ def _no_result(result: SmokeResult) -> Finding:
         cause="smoke-no-result",
         status=Status.UNKNOWN,
         title=say(
-            "the smoke test left no whole result: {python} {ending}",
+            "the smoke test left no whole result: {python} {child_exit}",
             python=result.python,
             child_exit=ended,
         ),

@@ -315,9 +315,9 @@ def _exit_error(trace: _Trace, limit_s: float) -> StageError:
             )
         return StageError(ErrorKind.HANG, "", message, frames=frames)
     if child_exit.signal:
-        message = say("the process {ending}", child_exit=child_exit.text)
+        message = say("the process {child_exit}", child_exit=child_exit.text)
         return StageError(ErrorKind.SIGNAL, child_exit.signal, message, frames=frames)
-    message = say("the process {ending} and left no result", child_exit=child_exit.text)
+    message = say("the process {child_exit} and left no result", child_exit=child_exit.text)
     return StageError(ErrorKind.EXIT, "", message, frames=frames)
 
 
