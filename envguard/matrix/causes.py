@@ -530,6 +530,26 @@ def _below(row: Row, array: str) -> Iterator[Row]:
         yield Row(row.document, f"{row.array}[{row.index}].{array}", index, item)
 
 
+_SOURCED = "source confidence certainty note file"
+_FIELDS = {
+    "cause": "slug scope text says shown hypothesis explains same_matter cured_by_build"
+    f" crashes_natively decided_by {_SOURCED}",
+    "says": "id code title detail remedy command",
+    "shown": "says any all unless status survivable where",
+    "hypothesis": "id says rank any all unless signal phase lines supports against experiment"
+    " command",
+    "signature": f"id regex literals means proves sample {_SOURCED}",
+}
+
+
+def _refuse_strangers(row: Row, kind: str) -> None:
+    """A field that no row of the kind has is a slip of the pen, not something to pass over."""
+    known = _FIELDS[kind].split()
+    for field in row.data:
+        if field not in known:
+            raise row.error(field, f"is none of {', '.join(known)}")
+
+
 def _text(row: Row, field: str, default: str = "") -> str:
     return row.text(field) if row.has(field) else default
 
@@ -555,6 +575,7 @@ def _names(row: Row, field: str, symptoms: Mapping[str, tuple[str, ...]]) -> tup
 
 
 def _read_cause(row: Row, symptoms: Mapping[str, tuple[str, ...]]) -> Cause:
+    _refuse_strangers(row, "cause")
     slug = row.text("slug")
     return Cause(
         slug=slug,
@@ -575,6 +596,7 @@ def _read_cause(row: Row, symptoms: Mapping[str, tuple[str, ...]]) -> Cause:
 
 
 def _read_message(row: Row, slug: str) -> Message:
+    _refuse_strangers(row, "says")
     name = _text(row, "id", slug)
     if name != slug and not name.startswith(f"{slug}."):
         raise row.error("id", f"expected {slug!r}, or {slug!r}, a dot and a word")
@@ -590,6 +612,7 @@ def _read_message(row: Row, slug: str) -> Message:
 
 
 def _read_shown(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]]) -> ShownBy:
+    _refuse_strangers(row, "shown")
     row.texts("any")  # nothing is shown by nothing
     return ShownBy(
         says=_text(row, "says", slug),
@@ -603,6 +626,7 @@ def _read_shown(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]]) ->
 
 
 def _read_hypothesis(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]]) -> Hypothesis:
+    _refuse_strangers(row, "hypothesis")
     told = _names(row, "any", symptoms)
     return Hypothesis(
         id=_text(row, "id", slug),
@@ -622,6 +646,7 @@ def _read_hypothesis(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]
 
 
 def _read_signature(row: Row) -> Signature:
+    _refuse_strangers(row, "signature")
     return Signature(
         id=row.text("id"),
         regex=row.text("regex"),

@@ -230,7 +230,7 @@ def test_a_version_that_is_none_is_named_with_its_place(capsys: Capture, tmp_pat
     folder = tables(tmp_path, "2027.01.31")
     path = folder / "packages" / "xformers.toml"
     text = path.read_text(encoding="utf-8")
-    path.write_text(re.sub('{ version = "[^"]*"', '{ version = "1e5"', text, count=1))
+    path.write_text(re.sub('\nversion = "[^"]*"', '\nversion = "1e5"', text, count=1))
     assert main(["matrix", "verify", "--matrix", str(folder)]) == 1
     assert "'1e5'" in capsys.readouterr().out
 

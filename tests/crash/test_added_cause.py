@@ -94,7 +94,7 @@ def test_an_added_cause_may_stand_as_a_hypothesis(capsys: Capture, tables: Path,
     path = tables / "causes" / "our_cluster.toml"
     rows = path.read_text().replace(
         '[[cause.shown]]\nany = ["scratch-guard"]\n',
-        '[[cause.hypothesis]]\nany = ["scratch-guard"]\nspeaks = "the guard of {node} says so"\n'
+        '[[cause.hypothesis]]\nany = ["scratch-guard"]\nsupports = "the guard of {node} says so"\n'
         'experiment = "run it on another node than {node}"\n',
     )
     path.write_text(rows)

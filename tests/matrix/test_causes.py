@@ -122,7 +122,7 @@ def _asked_for(tree: ast.Module) -> Iterator[str]:
         if not isinstance(node, ast.Call):
             continue
         match node.func, node.args:
-            case ast.Name(id="hypothesis"), [first, *_]:
+            case ast.Name(id="raise_hypothesis"), [first, *_]:
                 yield from choices(first)
             case ast.Name(id="make_finding"), [_, second, *_]:
                 yield from choices(second)
@@ -367,6 +367,7 @@ def test_a_hypothesis_is_raised_by_its_row_where_that_says_when() -> None:
             r"shown\.says: there is no message 'a-cause\.other'",
         ),
         ({"cause": {"shown": [{"any": ["none"]}]}}, r"shown: there is no signature 'none'"),
+        ({"cause": {"shown": [{"anny": ["a-word"]}]}}, r"shown\[0\]\.anny: is none of says, any"),
         ({"cause": {"hypothesis": 3}}, r"hypothesis: expected rows"),
         ({"symptom": {"signatures": ["none"]}}, r"symptom\[0\]\.signatures: there is no signature"),
         ({"symptom": {"id": "a-word"}}, r"symptom\[0\]\.id: 'a-word' is a signature"),
