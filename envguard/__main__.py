@@ -69,7 +69,15 @@ def _leave(_number: int = 0, _frame: "FrameType | None" = None) -> "NoReturn":
 
 def _raise_interrupts() -> None:
     """From here on there may be children and files to clean up."""
+    sys.unraisablehook = _heed_lost_interrupts
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+
+
+def _heed_lost_interrupts(lost: "sys.UnraisableHookArgs") -> None:
+    """An interrupt that came in a callback of an import or a destructor would only be printed."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        _leave()
+    sys.__unraisablehook__(lost)
 
 
 def _do_nothing() -> None:

@@ -39,7 +39,7 @@ def test_a_short_text_gives_what_the_scanner_of_logs_finds(path: Path) -> None:
         (hit.id, hit.line, hit.text, hit.rank, tuple(hit.groups.items()))
         for hit in find_signatures(text, MATRIX)
     }
-    assert scanned
+    assert scanned or path.parent.name == "nothing"
     assert scanned <= found
     assert {name for name, *_ in found} == {name for name, *_ in scanned}
 

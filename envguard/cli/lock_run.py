@@ -18,7 +18,7 @@ from envguard.lock.lock_plan import plan_lock
 from envguard.lock.uv import Uv
 from envguard.matrix.loader import Matrix
 from envguard.values import dataclass
-from envguard.web.limits import LockLimits
+from envguard.web.lock_limits import LockLimits
 from envguard.web.releases import RELEASE_BASE, Releases
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from envguard.lock.project import Problem
     from envguard.web.client import Web
-    from envguard.web.limits import LockLimits
+    from envguard.web.lock_limits import LockLimits
 
 
 GRACE_S = 1.5

@@ -32,7 +32,7 @@ from envguard.lock.solve import (
 )
 from envguard.matrix.rows import TorchBuildRow
 from envguard.values import dataclass
-from envguard.web.limits import LockLimits
+from envguard.web.lock_limits import LockLimits
 from envguard.web.releases import Releases
 
 if TYPE_CHECKING:

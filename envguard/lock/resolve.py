@@ -38,7 +38,7 @@ from envguard.lock.uv import (
     without_torch_backend,
 )
 from envguard.values import dataclass
-from envguard.web.limits import LockLimits
+from envguard.web.lock_limits import LockLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

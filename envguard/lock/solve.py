@@ -25,7 +25,7 @@ from envguard.matrix.loader import Matrix
 from envguard.redaction import strip_credentials
 from envguard.values import dataclass
 from envguard.web.failures import NO_PAGE, no_page_error, refusal_error
-from envguard.web.limits import LockLimits
+from envguard.web.lock_limits import LockLimits
 from envguard.web.releases import Releases
 
 if TYPE_CHECKING:

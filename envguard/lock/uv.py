@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from envguard.lock.request import Target
-    from envguard.web.limits import LockLimits
+    from envguard.web.lock_limits import LockLimits
 
 
 _PROGRAMS = frozenset({"uv", "uv.exe"})

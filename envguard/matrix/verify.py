@@ -462,7 +462,15 @@ def verify(matrix: Matrix) -> tuple[str, ...]:
             problems.extend(invariant(matrix))
         except MatrixError as err:  # the table did not load; said once, however many ask for it
             problems.append(err.message)
-    return tuple(dict.fromkeys(problems))
+    found: dict[str, str] = {}
+    for problem in problems:
+        found.setdefault(_about(problem), problem)
+    return tuple(found.values())
+
+
+def _about(problem: str) -> str:
+    """What a problem is about: a field of a wrong type is one, however many readers say so."""
+    return problem.partition(": expected ")[0]
 
 
 def _check_manifest(matrix: Matrix) -> Iterator[str]:

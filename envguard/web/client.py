@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import requests
 
-    from envguard.web.limits import LockLimits
+    from envguard.web.lock_limits import LockLimits
 
 
 _FORMAT = "v1"

@@ -56,7 +56,8 @@ def verified(capsys: Capture, *words: str, code: int) -> str:
     capsys.readouterr()
     assert main(["matrix", "verify", "--binary", *words]) == code
     said = capsys.readouterr()
-    assert said.err == ""
+    words_of_waiting = "envguard: still waiting: "  # on a busy machine
+    assert [w for w in said.err.splitlines() if not w.startswith(words_of_waiting)] == []
     return said.out
 
 

@@ -13,7 +13,7 @@ import pytest
 from envguard.errors import InputError, ToolError
 from envguard.lock.resolve import resolve
 from envguard.lock.uv import MemoryLimitError, find_uv, run_uv
-from envguard.web.limits import LockLimits
+from envguard.web.lock_limits import LockLimits
 from tests.lock.conftest import TARGET, V100
 from tests.loopback.hostile import PHRASE, Authority, HostileServer
 from tests.loopback.index import PASSWORD, USER

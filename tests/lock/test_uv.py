@@ -32,7 +32,7 @@ from envguard.lock.uv import (
     with_default_index,
     without_torch_backend,
 )
-from envguard.web.limits import LockLimits
+from envguard.web.lock_limits import LockLimits
 from tests.lock.conftest import LINUX
 from tests.lock.problems import asking, origins
 

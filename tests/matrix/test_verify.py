@@ -181,7 +181,7 @@ def test_a_broken_invariant_is_reported_with_its_place(
 def test_a_table_that_does_not_load_is_one_problem(broken: Break) -> None:
     folder = broken("drivers.toml", 'linux = "570.26"', "linux = 570.26")
     assert verify(Matrix.load(folder)) == (
-        "drivers.toml: toolkit_driver[41].linux: expected a text, found 570.26",
+        "drivers.toml: toolkit_driver[41].linux: expected a string, found a number",
     )
 
 
