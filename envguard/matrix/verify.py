@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 # What sentences about a stage of the smoke test may name that stands in no text.
 _KNOWN_OF_ERRORS = frozenset({"python", "lib"})
+_GROUPS_OF_EXITS = frozenset({"code", "n", "name"})
 _TAG = re.compile(r"cp(3)([0-9]+)t?")
 
 
@@ -405,6 +406,11 @@ def check_names_of_signatures(matrix: Matrix) -> Iterator[str]:
     named += [("evidence.toml", row.name, row.says) for row in matrix.signals.tools]
     for table, row, names in named:
         yield from (f"{table}: {row}: there is no signature {n}" for n in names if n not in known)
+    for told in matrix.signals.launchers:
+        exits = [name for name in told.says_exit if name in known]
+        for name in exits:
+            if not _groups(matrix.causes, (name,)) & _GROUPS_OF_EXITS:
+                yield f"launchers.toml: {told.name}: says_exit: {name} has no group code, n or name"
 
 
 def check_causes(matrix: Matrix) -> Iterator[str]:

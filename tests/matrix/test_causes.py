@@ -477,6 +477,12 @@ BROKEN = [
         "hypothesis[0].signal: there is no signal SIGNONE",
     ),
     (
+        "launchers.toml",
+        "says_exit = [",
+        'says_exit = ["compiler-missing", ',
+        "says_exit: compiler-missing has no group code, n or name",
+    ),
+    (
         "causes/build.toml",
         "the extension {name} did not compile",
         "the extension {thing} did not compile",
