@@ -50,7 +50,7 @@ def _try_once(matrix: Matrix, folder: Path) -> None:
     except MatrixError:
         return  # said by the command that needs the table
     if problems:
-        more = f" ({len(problems)} patterns take too long)" if len(problems) > 1 else ""
+        more = f" ({len(problems)} such patterns)" if len(problems) > 1 else ""
         raise MatrixError(f"--matrix: {problems[0]}{more}")
     with contextlib.suppress(OSError):  # it is tried again the next time
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

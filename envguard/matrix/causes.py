@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 from functools import cached_property
+from string import Formatter
 from typing import TYPE_CHECKING, TypeVar
 
 from packaging.specifiers import SpecifierSet
 
 from envguard.errors import MatrixError
+from envguard.facts.codec import shown
 from envguard.facts.findings import Status
 from envguard.matrix.packages import read_specifiers
 from envguard.matrix.reading import Row
@@ -29,6 +31,8 @@ T = TypeVar("T")
 GENERAL_CODE = "CRS162"
 # Hypotheses without a rank stand behind what words tell and before what a signal leaves open.
 MIDDLE_RANK = 500
+# What a program can have been doing when it ended: the phases of a crash, and that none is known.
+PHASES = ("import", "init", "load", "train", "save", "resume", "shutdown", "unknown")
 
 
 class Scope(Enum):
@@ -235,7 +239,7 @@ def compile_pattern(name: str, regex: str) -> re.Pattern[str]:
     """
     try:
         return re.compile(regex)
-    except re.error as err:
+    except (re.error, OverflowError, RecursionError) as err:
         raise MatrixError(f"signature {name}: {regex!r} is not a pattern: {err}") from err
 
 
@@ -314,10 +318,13 @@ class CauseTable:
 
     def __init__(self, documents: tuple[Document, ...], order: OrderTable) -> None:
         self.order = order
-        symptoms = {row.text("id"): row.texts("signatures") for row in _rows(documents, "symptom")}
+        for document in documents:
+            _refuse_strange_arrays(document)
+        symptoms = _read_symptoms(_rows(documents, "symptom"))
         found = [(row, _read_cause(row, symptoms)) for row in _rows(documents, "cause")]
         found.sort(key=lambda pair: order.rank(pair[1].slug))
         self.causes = tuple(cause for _, cause in found)
+        self.cause_places = tuple((row.place, cause) for row, cause in found)
         self._causes = _unique("slug", [(row, cause.slug, cause) for row, cause in found])
         self._messages = _unique("says", [(r, m.id, m) for r, c in found for m in c.says])
         self._hypotheses = _unique(
@@ -345,7 +352,7 @@ class CauseTable:
         printed: dict[str, list[Message]] = {}
         for message in sorted(self._messages.values(), key=lambda message: message.cause):
             printed.setdefault(message.code, []).append(message)
-        rows = [(row, row.text("code")) for row in _rows(self._documents, "code")]
+        rows = [(row, _read_name(row)) for row in _rows(self._documents, "code")]
         found = [(row, self._read_code(row, printed.get(code, []))) for row, code in rows]
         for row, code in found:
             if not any(family.prefix == code.family for family in self.families):
@@ -483,12 +490,13 @@ class CauseTable:
         for row in _rows(documents, "native_bug"):
             named = [row.text("signature")] if row.has("signature") else []
             _refuse(row, "signature", named, self._signatures, "signature")
+            _refuse(row, "cause", [row.text("cause")], self._causes, "cause")
 
 
 def _signatures_of(cause: Cause) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "explains", cause.explains
-    for shown in cause.shown:
-        yield "shown", (*shown.any, *shown.all, *shown.unless)
+    for entry in cause.shown:
+        yield "shown", (*entry.any, *entry.all, *entry.unless)
     for hypothesis in cause.hypotheses:
         yield (
             "hypothesis",
@@ -512,10 +520,11 @@ def _rows(documents: Iterable[Document], array: str) -> Iterator[Row]:
 
 def _unique(field: str, entries: Iterable[tuple[Row, str, T]]) -> dict[str, T]:
     found: dict[str, T] = {}
+    places: dict[str, Row] = {}
     for row, name, value in entries:
         if name in found:
-            raise row.error(field, f"{name!r} is stated twice")
-        found[name] = value
+            raise row.error(field, f"{name!r} is stated twice, in {places[name].place} too")
+        found[name], places[name] = value, row
     return found
 
 
@@ -539,7 +548,13 @@ _FIELDS = {
     "hypothesis": "id says rank any all unless signal phase lines supports against experiment"
     " command",
     "signature": f"id regex literals means proves sample {_SOURCED}",
+    "symptom": f"id signatures {_SOURCED}",
+    "code": f"code causes title meaning found fix {_SOURCED}",
+    "native_bug": f"id signal signature gpus when cause title text fix command {_SOURCED}",
 }
+_ARRAYS = ("cause", "code", "signature", "symptom", "native_bug", "sources")
+_SLUG = r"[a-z0-9]+(?:-[a-z0-9]+)*"
+_CODE = r"[A-Z]{3}[0-9]{3}"
 
 
 def _refuse_strangers(row: Row, kind: str) -> None:
@@ -550,12 +565,73 @@ def _refuse_strangers(row: Row, kind: str) -> None:
             raise row.error(field, f"is none of {', '.join(known)}")
 
 
+def _refuse_strange_arrays(document: Document) -> None:
+    """A table of causes holds nothing but rows that are read, and their sources."""
+    if document.name.startswith("causes/"):
+        for array in document.data:
+            if array not in _ARRAYS:
+                raise MatrixError(f"{document.name}: {array}: is none of {', '.join(_ARRAYS)}")
+
+
+def _read_symptoms(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
+    found: list[tuple[Row, str, tuple[str, ...]]] = []
+    for row in rows:
+        _refuse_strangers(row, "symptom")
+        found.append((row, row.text("id"), _some(row, "signatures")))
+    return _unique("id", found)
+
+
+def _read_name(row: Row) -> str:
+    """The name of a code."""
+    _refuse_strangers(row, "code")
+    return _name(row, "code", _CODE, "CRS043")
+
+
 def _text(row: Row, field: str, default: str = "") -> str:
     return row.text(field) if row.has(field) else default
 
 
 def _texts(row: Row, field: str) -> tuple[str, ...]:
     return row.texts(field) if row.has(field) else ()
+
+
+def _template(row: Row, field: str) -> str:
+    """A text in which ``{name}`` stands for what a signature or a rule names; empty without it."""
+    text = _text(row, field)
+    if "{" in text or "}" in text:
+        try:
+            parts = list(Formatter().parse(text))
+        except ValueError as err:
+            raise row.error(field, f"{text[:40]!r} is no template: {err}") from err
+        for _, name, form, conversion in parts:
+            if name is not None and (not name.isidentifier() or form or conversion):
+                problem = "expected a name alone in braces, and {{ and }} for braces"
+                raise row.error(field, f"{text[:40]!r} is no template: {problem}")
+    return text
+
+
+def _some(row: Row, field: str) -> tuple[str, ...]:
+    """A list of texts of which none is empty, nor the list."""
+    texts = row.texts(field)
+    if not all(texts) or not texts:
+        raise row.error(field, "expected at least one text, and none that is empty")
+    return texts
+
+
+def _name(row: Row, field: str, form: str, example: str) -> str:
+    """A text of a form: people type it, and it stands in addresses and on terminals."""
+    text = row.text(field)
+    if re.fullmatch(form, text) is None:
+        raise row.error(field, f"{shown(text)} is none such as {example}")
+    return text
+
+
+def _phases(row: Row) -> tuple[str, ...]:
+    phases = _texts(row, "phase")
+    for index, name in enumerate(phases):
+        if name not in PHASES:
+            raise row.error(f"phase[{index}]", f"{name!r} is none of {', '.join(PHASES)}")
+    return phases
 
 
 def _steps(said: Iterable[Message]) -> tuple[str, ...]:
@@ -576,7 +652,7 @@ def _names(row: Row, field: str, symptoms: Mapping[str, tuple[str, ...]]) -> tup
 
 def _read_cause(row: Row, symptoms: Mapping[str, tuple[str, ...]]) -> Cause:
     _refuse_strangers(row, "cause")
-    slug = row.text("slug")
+    slug = _name(row, "slug", _SLUG, "host-oom-save")
     return Cause(
         slug=slug,
         text=row.text("text"),
@@ -597,6 +673,7 @@ def _read_cause(row: Row, symptoms: Mapping[str, tuple[str, ...]]) -> Cause:
 
 def _read_message(row: Row, slug: str) -> Message:
     _refuse_strangers(row, "says")
+    row.text("title")  # no finding goes without one
     name = _text(row, "id", slug)
     if name != slug and not name.startswith(f"{slug}."):
         raise row.error("id", f"expected {slug!r}, or {slug!r}, a dot and a word")
@@ -604,16 +681,16 @@ def _read_message(row: Row, slug: str) -> Message:
         id=name,
         cause=slug,
         code=_text(row, "code", GENERAL_CODE),
-        title=row.text("title"),
-        detail=_text(row, "detail"),
-        remedy=_text(row, "remedy"),
+        title=_template(row, "title"),
+        detail=_template(row, "detail"),
+        remedy=_template(row, "remedy"),
         command=_texts(row, "command"),
     )
 
 
 def _read_shown(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]]) -> ShownBy:
     _refuse_strangers(row, "shown")
-    row.texts("any")  # nothing is shown by nothing
+    _some(row, "any")  # nothing is shown by nothing
     return ShownBy(
         says=_text(row, "says", slug),
         any=_names(row, "any", symptoms),
@@ -627,20 +704,21 @@ def _read_shown(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]]) ->
 
 def _read_hypothesis(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]]) -> Hypothesis:
     _refuse_strangers(row, "hypothesis")
+    row.text("experiment")  # a hypothesis that nothing can decide is a guess
     told = _names(row, "any", symptoms)
     return Hypothesis(
         id=_text(row, "id", slug),
         says=_text(row, "says", slug),
-        supports=_text(row, "supports"),
-        against=_text(row, "against"),
-        experiment=row.text("experiment"),
+        supports=_template(row, "supports"),
+        against=_template(row, "against"),
+        experiment=_template(row, "experiment"),
         command=_texts(row, "command"),
         lines=_names(row, "lines", symptoms) if row.has("lines") else told,
         any=told,
         all=_names(row, "all", symptoms),
         unless=_names(row, "unless", symptoms),
         signal=_texts(row, "signal"),
-        phase=_texts(row, "phase"),
+        phase=_phases(row),
         rank=row.integer("rank") if row.has("rank") else MIDDLE_RANK,
     )
 
@@ -650,7 +728,7 @@ def _read_signature(row: Row) -> Signature:
     return Signature(
         id=row.text("id"),
         regex=row.text("regex"),
-        literals=row.texts("literals"),
+        literals=_some(row, "literals"),
         means=_text(row, "means"),
         proves=row.value("proves", Proof) if row.has("proves") else Proof.HIGH,
         sample=row.text("sample"),
@@ -659,6 +737,7 @@ def _read_signature(row: Row) -> Signature:
 
 
 def _read_bug(row: Row) -> NativeBug:
+    _refuse_strangers(row, "native_bug")
     return NativeBug(
         row.text("id"),
         row.integer("signal"),

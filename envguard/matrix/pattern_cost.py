@@ -409,10 +409,9 @@ def try_patterns(patterns: tuple[TablePattern, ...], total_s: float = TOTAL_S) -
         return ()
     costs = _costs(patterns, total_s)
     problems = [
-        f"{item.place}: {_short(item.regex)} takes {cost:.0f} s for a megabyte of a text such as"
-        f" {_short(text)}; the limit is {limit:g} s"
-        for item, (cost, limit, text) in zip(patterns, costs, strict=False)
-        if cost > limit
+        f"{item.place}: {_short(item.regex)} {problem}"
+        for item, cost in zip(patterns, costs, strict=False)
+        if (problem := _problem(cost))
     ]
     if len(costs) < len(patterns):
         item = patterns[len(costs)]
@@ -420,12 +419,26 @@ def try_patterns(patterns: tuple[TablePattern, ...], total_s: float = TOTAL_S) -
     return tuple(problems)
 
 
+def _problem(cost: tuple[float, float, str] | str) -> str:
+    if isinstance(cost, str):
+        return f"is not a pattern: {cost}"
+    seconds, limit, text = cost
+    if seconds <= limit:
+        return ""
+    return (
+        f"takes {seconds:.0f} s for a megabyte of a text such as {_short(text)};"
+        f" the limit is {limit:g} s"
+    )
+
+
 def _short(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
-def _costs(patterns: tuple[TablePattern, ...], total_s: float) -> list[tuple[float, float, str]]:
-    """Cost, limit and text of each pattern up to the first one that did not end."""
+def _costs(
+    patterns: tuple[TablePattern, ...], total_s: float
+) -> list[tuple[float, float, str] | str]:
+    """Cost, limit and text of each pattern, or why it is none, up to one that did not end."""
     root = str(Path(envguard.__file__).resolve().parent.parent)
     try:
         done = subprocess.run(
@@ -443,7 +456,8 @@ def _costs(patterns: tuple[TablePattern, ...], total_s: float) -> list[tuple[flo
     except OSError as err:
         raise MatrixError(f"the patterns cannot be tried: {err}") from err
     whole = said.decode("utf-8", "replace").splitlines(keepends=True)
-    return [tuple(json.loads(line)) for line in whole if line.endswith("\n")]
+    told = [json.loads(line) for line in whole if line.endswith("\n")]
+    return [cost if isinstance(cost, str) else tuple(cost) for cost in told]
 
 
 def main() -> None:
@@ -452,8 +466,16 @@ def main() -> None:
     for regex, literals in json.load(sys.stdin):
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_VIRTUAL, _EACH_S)  # its signal ends the process
-        cost = measure(re.compile(regex), literals, limit=limit)
-        print(json.dumps((cost.seconds_per_mb, limit, cost.text[:200])), flush=True)  # noqa: T201
+        print(json.dumps(_try(regex, literals, limit)), flush=True)  # noqa: T201
+
+
+def _try(regex: str, literals: Sequence[str], limit: float) -> tuple[float, float, str] | str:
+    try:
+        pattern = re.compile(regex)
+    except (re.error, OverflowError, RecursionError) as err:
+        return str(err)
+    cost = measure(pattern, literals, limit=limit)
+    return cost.seconds_per_mb, limit, cost.text[:200]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import date
 from itertools import pairwise
 from string import Formatter
@@ -21,7 +22,7 @@ from envguard.facts.versions import (
     CudaVersion,
     DriverVersion,
 )
-from envguard.matrix.causes import compile_pattern
+from envguard.matrix.causes import Where, compile_pattern
 from envguard.matrix.rows import MarketSegment
 
 if TYPE_CHECKING:
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
 
     from packaging.specifiers import SpecifierSet
 
-    from envguard.matrix.causes import Cause
+    from envguard.matrix.causes import Cause, CauseTable, Message
     from envguard.matrix.loader import Matrix
     from envguard.matrix.packages import PackageTable
     from envguard.matrix.reading import Document, Row
 
 
+# What sentences about a stage of the smoke test may name that stands in no text.
+_KNOWN_OF_ERRORS = frozenset({"python", "lib"})
+_GROUPS_OF_EXITS = frozenset({"code", "n", "name"})
 _TAG = re.compile(r"cp(3)([0-9]+)t?")
 
 
@@ -402,30 +406,65 @@ def check_names_of_signatures(matrix: Matrix) -> Iterator[str]:
     named += [("evidence.toml", row.name, row.says) for row in matrix.signals.tools]
     for table, row, names in named:
         yield from (f"{table}: {row}: there is no signature {n}" for n in names if n not in known)
+    for told in matrix.signals.launchers:
+        exits = [name for name in told.says_exit if name in known]
+        for name in exits:
+            groups = _GROUPS_OF_EXITS
+            with suppress(MatrixError):  # told with its own row
+                groups = groups & _groups(matrix.causes, (name,))
+            if not groups:
+                yield f"launchers.toml: {told.name}: says_exit: {name} has no group code, n or name"
 
 
 def check_causes(matrix: Matrix) -> Iterator[str]:
-    """The order names causes, conditions name signals, and sentences are templates."""
+    """The order names causes; conditions name signals, and sentences what is given."""
     for slug in matrix.order.causes:
         if matrix.causes.cause(slug) is None:
             yield f"order.toml: order: there is no cause {slug}"
+    for place, cause in matrix.causes.cause_places:
+        yield from _check_conditions(matrix, place, cause)
+        with suppress(MatrixError):  # a pattern that is none is told with its own row
+            yield from tuple(_check_sentences(matrix.causes, place, cause))
+
+
+def _check_conditions(matrix: Matrix, place: str, cause: Cause) -> Iterator[str]:
     signals = {row.name for row in matrix.signals.signals}
-    for cause in matrix.causes.causes:
-        for row in cause.hypotheses:
-            unknown = [name for name in row.signal if name not in signals]
-            yield from (f"{row.id}: suspect.signal: there is no signal {n}" for n in unknown)
-        for name, text in _sentences(cause):
-            try:
-                list(Formatter().parse(text))
-            except ValueError as err:
-                yield f"{name}: {text[:40]!r} is no template: {err}"
+    for index, row in enumerate(cause.hypotheses):
+        field = f"{place}.hypothesis[{index}].signal"
+        unknown = [name for name in row.signal if name not in signals]
+        yield from (f"{field}: there is no signal {name}" for name in unknown)
 
 
-def _sentences(cause: Cause) -> Iterator[tuple[str, str]]:
-    for message in cause.says:
-        yield from ((message.id, text) for text in (message.title, message.detail, message.remedy))
-    for row in cause.hypotheses:
-        yield from ((row.id, text) for text in (row.supports, row.against, row.experiment))
+def _check_sentences(causes: CauseTable, place: str, cause: Cause) -> Iterator[str]:
+    """What sentences name is a group of a signature; sentences of rules are not tried."""
+    for index, shown in enumerate(cause.shown):
+        given = _groups(causes, (*shown.any, *shown.all))
+        given |= _KNOWN_OF_ERRORS if shown.where is Where.ERROR else frozenset()
+        yield from _unnamed(f"{place}.shown[{index}]", causes.message(shown.says), (), given)
+    for index, row in enumerate(cause.hypotheses):
+        if row.is_told:
+            given = _groups(causes, (*row.any, *row.lines))
+            texts = (row.supports, row.against, row.experiment)
+            place_of = f"{place}.hypothesis[{index}]"
+            yield from _unnamed(place_of, causes.message(row.says), texts, given)
+
+
+def _groups(causes: CauseTable, names: tuple[str, ...]) -> set[str]:
+    """What the patterns of signatures name.
+
+    Raises:
+        MatrixError: One is no pattern.
+    """
+    return {group for name in names for group in causes.signature(name).pattern.groupindex}
+
+
+def _unnamed(
+    place: str, message: Message, texts: tuple[str, ...], given: set[str]
+) -> Iterator[str]:
+    said = (message.title, message.detail, message.remedy, *texts)
+    named = {name for text in said for _, name, _, _ in Formatter().parse(text) if name}
+    for name in sorted(named - given):
+        yield f"{place}: no group of its signatures gives {{{name}}}, which its sentences name"
 
 
 PACKAGE_INVARIANTS: tuple[Callable[[Matrix], Iterator[str]], ...] = (

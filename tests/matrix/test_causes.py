@@ -8,7 +8,7 @@ import pytest
 
 from envguard.crash.phases import Phase
 from envguard.errors import MatrixError
-from envguard.matrix.causes import GENERAL_CODE, CauseTable
+from envguard.matrix.causes import GENERAL_CODE, PHASES, CauseTable
 from envguard.matrix.loader import Matrix
 from envguard.matrix.order import OrderTable
 from envguard.matrix.reading import Document
@@ -155,10 +155,8 @@ def test_each_file_of_rules_is_named_as_the_table_of_its_causes() -> None:
 
 
 def test_phases_of_rows_are_phases(table: CauseTable) -> None:
-    known = {phase.value for phase in Phase} | {"unknown"}
-    stated = {name for cause in table.causes for row in cause.hypotheses for name in row.phase}
-    assert stated
-    assert stated <= known
+    assert (*(phase.value for phase in Phase), "unknown") == PHASES
+    assert any(row.phase for cause in table.causes for row in cause.hypotheses)
 
 
 def test_signatures_stand_beside_what_they_show() -> None:
@@ -368,6 +366,27 @@ def test_a_hypothesis_is_raised_by_its_row_where_that_says_when() -> None:
         ),
         ({"cause": {"shown": [{"any": ["none"]}]}}, r"shown: there is no signature 'none'"),
         ({"cause": {"shown": [{"anny": ["a-word"]}]}}, r"shown\[0\]\.anny: is none of says, any"),
+        ({"cause": {"slug": "A Cause"}}, r"cause\[0\]\.slug: 'A Cause' is none such as"),
+        ({"cause": {"shown": [{"any": []}]}}, r"shown\[0\]\.any: expected at least one text"),
+        *(
+            ({"cause": {"says": [{"code": "GPU001", "title": text}]}}, r"title: .* is no template")
+            for text in ("{", "}", "{}", "{0}", "{n!r}", "{n.__class__}", "{n[0]}", "{n:.1f}")
+        ),
+        ({"cause": {"hypothesis": [{}]}}, r"hypothesis\[0\]\.experiment: is missing"),
+        (
+            {"cause": {"hypothesis": [{"experiment": "e {", "any": ["a-word"]}]}},
+            r"cause\[0\]\.hypothesis\[0\]\.experiment: 'e \{' is no template",
+        ),
+        (
+            {"cause": {"hypothesis": [{"experiment": "e", "phase": ["lunch"]}]}},
+            r"hypothesis\[0\]\.phase\[0\]: 'lunch' is none of import, init",
+        ),
+        ({"signature": {"literals": []}}, r"signature\[0\]\.literals: expected at least one"),
+        ({"signature": {"literals": [""]}}, r"signature\[0\]\.literals: expected at least one"),
+        ({"symptom": {"signatures": []}}, r"symptom\[0\]\.signatures: expected at least one"),
+        ({"symptom": {"means": "x"}}, r"symptom\[0\]\.means: is none of id, signatures"),
+        ({"code": {"mean": "x"}}, r"code\[0\]\.mean: is none of code, causes"),
+        ({"code": {"code": "gpu1"}}, r"says\.code: there is no code 'GPU001'"),
         ({"cause": {"hypothesis": 3}}, r"hypothesis: expected rows"),
         ({"symptom": {"signatures": ["none"]}}, r"symptom\[0\]\.signatures: there is no signature"),
         ({"symptom": {"id": "a-word"}}, r"symptom\[0\]\.id: 'a-word' is a signature"),
@@ -393,6 +412,29 @@ def test_a_pattern_that_is_none_is_named_when_it_is_used() -> None:
 def test_a_cause_that_the_order_does_not_name_stands_last() -> None:
     order = OrderTable(Document("order.toml", ORDER))
     assert order.rank("a-cause") < order.rank("some-other-cause")
+
+
+def test_a_name_that_is_stated_twice_is_told_with_both_places() -> None:
+    data = _data()
+    more = {"signature": data["signature"], "sources": SOURCES}
+    order = OrderTable(Document("order.toml", ORDER))
+    both = (Document("causes/a.toml", data), Document("causes/b.toml", more))
+    words = r"causes/b.toml: signature\[0\]\.id: 'a-word' is stated twice, in causes/a.toml: sig"
+    with pytest.raises(MatrixError, match=words):
+        CauseTable(both, order)
+
+
+def test_a_table_of_causes_holds_only_rows_of_causes() -> None:
+    order = OrderTable(Document("order.toml", ORDER))
+    with pytest.raises(MatrixError, match=r"causes/a.toml: cuase: is none of cause, code"):
+        CauseTable((Document("causes/a.toml", {**_data(), "cuase": []}),), order)
+
+
+@pytest.mark.parametrize("regex", ["(unclosed", "a{99999999999999999999}", "(" * 5000])
+def test_a_pattern_that_is_none_is_one_error(regex: str) -> None:
+    table = read(signature={"regex": regex})
+    with pytest.raises(MatrixError, match="is not a pattern"):
+        _ = table.signature("a-word").pattern
 
 
 BROKEN = [
@@ -432,7 +474,19 @@ BROKEN = [
         "causes/native.toml",
         'signal = ["SIGABRT"]',
         'signal = ["SIGNONE"]',
-        "native-abort: suspect.signal: there is no signal SIGNONE",
+        "hypothesis[0].signal: there is no signal SIGNONE",
+    ),
+    (
+        "launchers.toml",
+        "says_exit = [",
+        'says_exit = ["compiler-missing", ',
+        "says_exit: compiler-missing has no group code, n or name",
+    ),
+    (
+        "causes/build.toml",
+        "the extension {name} did not compile",
+        "the extension {thing} did not compile",
+        "no group of its signatures gives {thing}, which its sentences name",
     ),
     (
         "causes/nccl.toml",

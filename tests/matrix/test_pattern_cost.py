@@ -87,6 +87,18 @@ def test_a_trial_names_the_pattern_its_place_and_its_cost() -> None:
     assert "the limit is " in problem
 
 
+def test_a_pattern_that_is_none_is_named_as_one_and_the_others_are_tried() -> None:
+    patterns = (
+        TablePattern("x.toml: a[0].regex (open)", "(open", ("open",)),
+        TablePattern("x.toml: a[1].regex (huge)", "a{99999999999999999999}", ("a",)),
+        TablePattern("x.toml: a[2].regex (bad)", "x(?:a+)+!", ("x",)),
+    )
+    opened, huge, bad = try_patterns(patterns)
+    assert opened.startswith("x.toml: a[0].regex (open): '(open' is not a pattern: missing )")
+    assert " is not a pattern: " in huge
+    assert bad.startswith("x.toml: a[2].regex (bad): 'x(?:a+)+!' takes ")
+
+
 def test_a_pattern_that_does_not_end_does_not_hold_up_the_tester() -> None:
     endless = TablePattern("x.toml: a[0].regex (endless)", "x" * 40, ())
     (problem,) = try_patterns((endless,), total_s=0.001)
