@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,8 +17,21 @@ _HOSTILE = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f"
 )
-_MARK = re.compile(f"[{_HOSTILE}]")
-_OUR_COLOUR = re.compile(rf"\x1b\[[0-9;]{{1,16}}m|[{_HOSTILE}]")
+
+
+@cache
+def _mark() -> re.Pattern[str]:
+    return re.compile(f"[{_HOSTILE}]")
+
+
+@cache
+def _our_colour() -> re.Pattern[str]:
+    return re.compile(rf"\x1b\[[0-9;]{{1,16}}m|[{_HOSTILE}]")
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a quick look tells that nothing in a text can do harm: most texts are plain."""
+    return text.isascii() and text.replace("\n", "").isprintable()
 
 
 def printable(text: str) -> str:
@@ -25,7 +39,7 @@ def printable(text: str) -> str:
 
     Newlines and tabs stay. This is no escaping for HTML, XML or a shell.
     """
-    return text if text.isascii() and text.isprintable() else _MARK.sub("?", text)
+    return text if _is_plain(text) else _mark().sub("?", text)
 
 
 def one_line(text: str) -> str:
@@ -35,7 +49,7 @@ def one_line(text: str) -> str:
 
 def printable_in_colour(text: str) -> str:
     """:func:`printable` text that keeps ANSI colours, which the program itself wrote into it."""
-    return _OUR_COLOUR.sub(lambda match: match[0] if match[0].startswith("\x1b[") else "?", text)
+    return _our_colour().sub(lambda match: match[0] if match[0].startswith("\x1b[") else "?", text)
 
 
 def escaped_in_json(document: str) -> str:
@@ -44,7 +58,7 @@ def escaped_in_json(document: str) -> str:
     Args:
         document: Valid JSON, which has such characters within strings only.
     """
-    return _MARK.sub(_json_escape, document)
+    return _mark().sub(_json_escape, document)
 
 
 def clean_document(value: Any, clean: Callable[[str], str] = printable) -> Any:
