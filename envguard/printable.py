@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,21 +16,8 @@ _HOSTILE = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f"
 )
-
-
-@cache
-def _mark() -> re.Pattern[str]:
-    return re.compile(f"[{_HOSTILE}]")
-
-
-@cache
-def _our_colour() -> re.Pattern[str]:
-    return re.compile(rf"\x1b\[[0-9;]{{1,16}}m|[{_HOSTILE}]")
-
-
-def _is_plain(text: str) -> bool:
-    """Whether a quick look tells that nothing in a text can do harm: most texts are plain."""
-    return text.isascii() and text.replace("\n", "").isprintable()
+_MARK = re.compile(f"[{_HOSTILE}]")
+_OUR_COLOUR = re.compile(rf"\x1b\[[0-9;]{{1,16}}m|[{_HOSTILE}]")
 
 
 def printable(text: str) -> str:
@@ -39,7 +25,7 @@ def printable(text: str) -> str:
 
     Newlines and tabs stay. This is no escaping for HTML, XML or a shell.
     """
-    return text if _is_plain(text) else _mark().sub("?", text)
+    return text if text.isascii() and text.isprintable() else _MARK.sub("?", text)
 
 
 def one_line(text: str) -> str:
@@ -49,7 +35,7 @@ def one_line(text: str) -> str:
 
 def printable_in_colour(text: str) -> str:
     """:func:`printable` text that keeps ANSI colours, which the program itself wrote into it."""
-    return _our_colour().sub(lambda match: match[0] if match[0].startswith("\x1b[") else "?", text)
+    return _OUR_COLOUR.sub(lambda match: match[0] if match[0].startswith("\x1b[") else "?", text)
 
 
 def escaped_in_json(document: str) -> str:
@@ -58,7 +44,7 @@ def escaped_in_json(document: str) -> str:
     Args:
         document: Valid JSON, which has such characters within strings only.
     """
-    return _mark().sub(_json_escape, document)
+    return _MARK.sub(_json_escape, document)
 
 
 def clean_document(value: Any, clean: Callable[[str], str] = printable) -> Any:

@@ -78,6 +78,7 @@ TERM = "one term of the peak; plan.py adds them up"
 REASONS = {
     "envguard._version": "built into the distribution's metadata, read without importing the rest",
     "envguard.errors": "the errors and exit codes are all that every room shares",
+    "envguard.printable": "one rule: what a terminal may get",
     "envguard.facts.gaps": "one type and its reasons, which every reader returns",
     "envguard.binary.examination": "what is found in one file; environment.py walks the files",
     "envguard.binary.hashes": "the loader's hash tables, beside the symbols that they find",
