@@ -91,8 +91,12 @@ def run(
         outcome = run_command(request, facts or Facts(), matrix, guard)
     except NoRoomError as err:
         return _run_alone(command, err)
-    _say(outcome, guard, is_quiet=quiet)
-    return outcome.ended.status
+    status = outcome.ended.status
+    try:
+        _say(outcome, guard, is_quiet=quiet)
+    except Exception:  # noqa: BLE001 - whatever fails here, the status is the command's
+        os.write(2, b"envguard run: what was found could not be told\n")
+    return status
 
 
 def _forget_coerced_locale() -> None:

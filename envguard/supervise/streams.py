@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 _CHUNK = 1 << 16
+_SMALL = 256
 _USUAL_HANDLES = 1024
 _MOST_BEHIND = 8 * 2**20
 
@@ -206,6 +207,13 @@ def catch_up(stream: Stream) -> int:
     return max(0, behind)
 
 
+def _read(handle: int) -> bytes:
+    try:
+        return os.read(handle, _CHUNK)
+    except MemoryError:  # small pieces come from what the interpreter holds already
+        return os.read(handle, _SMALL)
+
+
 def read_some(stream: Stream) -> bytes:
     """Read what is there; empty, and the stream closed, at its end.
 
@@ -214,7 +222,7 @@ def read_some(stream: Stream) -> bytes:
     if stream.reader is None:
         return b""
     try:
-        data = os.read(stream.reader, _CHUNK)
+        data = _read(stream.reader)
     except OSError:
         data = b""
     if not data and stream.passing is not Passing.TAIL:
