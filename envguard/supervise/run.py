@@ -19,7 +19,7 @@ from envguard.facts.sentences import say
 from envguard.files import is_folder
 from envguard.redaction import clean_command
 from envguard.supervise.compare import compare_runs, last_that_worked, shorten
-from envguard.supervise.guard import CHECKPOINT, DIAGNOSIS, NEIGHBOURS, RECORD, SEARCH, Guard
+from envguard.supervise.guard import CHECKPOINT, DIAGNOSIS, NEIGHBOURS, SEARCH, Guard
 from envguard.supervise.job_process import CommandExit, NoRoomError, supervise
 from envguard.supervise.output_search import OutputSearch
 from envguard.supervise.phase_mark import VARIABLE
@@ -158,27 +158,15 @@ def run_command(
         watcher.give_up()
         raise
     seconds = time.monotonic() - begun
-    patience_s = _PATIENCE_S if ended.status else _PATIENCE_AFTER_SUCCESS_S
-    report = None
     with guard.keeping_status():
-        guard.attempt(SEARCH, watcher.finish, patience_s)
+        watcher.finish(_PATIENCE_S if ended.status else _PATIENCE_AFTER_SUCCESS_S)
+        report = None
         if ended.status and not ended.refusal and matrix is not None:
             report = guard.attempt(
                 DIAGNOSIS, _diagnose, request, ended, facts, matrix, watcher, record, guard
             )
-        guard.attempt(RECORD, _end_record, record, ended, seconds, watcher, report, guard)
+        record.end(_end_document(ended, seconds, watcher, report, guard))
     return RunResult(ended, record.folder, seconds, watcher.memory, report)
-
-
-def _end_record(
-    record: RecordSink,
-    ended: CommandExit,
-    seconds: float,
-    watcher: RunWatcher,
-    report: Report | None,
-    guard: Guard,
-) -> None:
-    record.end(_end_document(ended, seconds, watcher, report, guard))
 
 
 def _cwd() -> Path | None:
