@@ -185,6 +185,7 @@ def test_whatever_a_pattern_matches_holds_one_of_its_literals(
     name: str, pattern: re.Pattern[str], literals: tuple[str, ...]
 ) -> None:
     if pattern.flags & re.IGNORECASE or "(?i:" in pattern.pattern:
+        # Texts made from a pattern of either case would hold spellings that no literal names.
         pytest.skip("people write either case; the literals cover the usual spellings")
 
     @given(st.from_regex(pattern))

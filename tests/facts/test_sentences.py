@@ -49,7 +49,7 @@ def test_a_sentence_is_a_plain_string_in_documents() -> None:
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_a_sentence_survives_pickling(protocol: int) -> None:
-    again = pickle.loads(pickle.dumps(TOLD, protocol))  # noqa: S301  # what this test wrote
+    again = pickle.loads(pickle.dumps(TOLD, protocol))  # noqa: S301 - the test wrote it a moment ago
     assert (type(again), again) == (Text, TOLD)
     assert (again.template, again.values) == (TOLD.template, TOLD.values)
 

@@ -134,6 +134,7 @@ def test_query_that_is_left_out_is_told(plan: LockPlan, mirror: Mirror) -> None:
     assert not has_query or "torch" in told[0]
 
 
+# Real installs: elsewhere pip and uv would find no wheel to ask for.
 @pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64" or sys.version_info >= (3, 14),
     reason="the loopback indexes have wheels for this platform up to Python 3.13",

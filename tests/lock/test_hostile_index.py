@@ -89,6 +89,7 @@ def test_endless_page_of_the_default_index_is_found_too(
     assert f"{hostile.address}/endless/simple/timm/: the page is larger than" in error_of(done)
 
 
+# Elsewhere uv runs without a limit of memory, so there is nothing that could be tried.
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA is Linux's")
 def test_endless_page_that_nobody_looked_at_stops_at_the_limit_of_memory(
     uv: Uv, hostile: HostileServer, tmp_path: Path
@@ -172,6 +173,7 @@ def test_wrong_password_is_told_as_that(lock: Lock, index: LoopbackIndex) -> Non
     assert "Wr0ngOne" not in done.stderr
 
 
+# A certificate that has expired or names another host has to be made, and no dependency makes one.
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates are made with openssl")
 @pytest.mark.parametrize(
     ("host", "years", "is_trusted", "said"),
@@ -228,6 +230,7 @@ def test_proxy_that_wants_a_password_is_told_as_that(
     assert "407" in line
 
 
+# A certificate that has expired or names another host has to be made, and no dependency makes one.
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates are made with openssl")
 def test_page_without_an_end_is_found_behind_an_authority_of_ones_own(
     lock: Lock, tmp_path: Path

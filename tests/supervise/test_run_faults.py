@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
+# tmpfs, prlimit, /proc and setpriv make the faults for real; other systems have none of them.
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="the faults are made with Linux's means"
 )
