@@ -89,9 +89,3 @@ def tell_stable_abi(names: Iterable[bytes]) -> bool | None:
             return False
         uses_shim = uses_shim or _SHIM.match(name) is not None
     return True if uses_shim else None
-
-
-def old_string_form(name: str) -> bool | None:
-    """The C++ ABI that a missing symbol was compiled for; None when it mentions no string."""
-    raw = name.encode("utf-8", "replace")
-    return uses_cxx11_string(raw) if raw.startswith(b"_Z") else None

@@ -149,11 +149,6 @@ def _pair(part: str) -> tuple[str, str]:
     return name.strip().lower(), value.strip().lower()
 
 
-def parse_quantized(text: str) -> Quantized:
-    """Read ``nf4``, ``nf4-double`` or ``int8``."""
-    return parse_choice("--quantize", text, Quantized)
-
-
 def parse_version(option: str, text: str) -> Version:
     """Read a release number.
 
