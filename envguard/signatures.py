@@ -15,9 +15,10 @@ from envguard.facts.findings import Status
 from envguard.facts.sentences import fill
 from envguard.matrix.causes import compile_pattern
 from envguard.values import dataclass
+from envguard.wrappers import goes_on, strip_prefix, unwrap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from envguard.matrix.causes import Message, Where
     from envguard.matrix.loader import Matrix
@@ -28,21 +29,11 @@ _BEFORE, _AFTER = 200, 1200
 _LONG, _OVERLAP = 4096, 256
 LONG_PIECE = 2 * _LONG
 _SHOWN = 400
+_MOST_JOINED = 2
 # What a pattern says about digits without asking for certain ones: names, counts and classes.
 _OF_ANY_DIGIT = re.compile(r"\(\?P<\w+>|\{\d+(?:,\d*)?\}|\\d|\\x[0-9a-f]{2}|0-9")
 _ANSI = re.compile(
     rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])"
-)
-_PREFIX = re.compile(
-    r"\s{0,4}(?:"
-    r"\[(?:rank|default)?(?P<a>\d{1,5})\](?:<std(?:err|out)>)?:\s?"
-    r"|\[\d{1,3},(?P<b>\d{1,5})\]<std(?:err|out)>:\s?"
-    r"|(?P<c>\d{1,5}): (?=\S)"
-    r"|\((?:\w{1,40} )?pid=\d{1,9}(?:, ip=[\w.:]{1,45})?\)\s"
-    r"|\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:?\d\d)?\s"
-    r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,64} [\w.-]{1,40}(?:\[\d{1,9}\])?:\s"
-    r"|\[\s{0,8}\d{1,9}\.\d{6}\]\s"
-    r")"
 )
 
 
@@ -174,23 +165,6 @@ def without_ansi(block: bytes) -> bytes:
     return _ANSI.sub(b"", block) if b"\x1b" in block else block
 
 
-def strip_prefix(text: str) -> tuple[str, int | None]:
-    """Take off what launchers, kernels and containers put before a line.
-
-    Returns:
-        The rest, and the rank that a prefix names.
-    """
-    rank = None
-    for _ in range(3):
-        match = _PREFIX.match(text)
-        if match is None:
-            break
-        named = match["a"] or match["b"] or match["c"]
-        rank = int(named) if named is not None and rank is None else rank
-        text = text[match.end() :]
-    return text, rank
-
-
 def pieces_of(line: bytes) -> Iterator[bytes]:
     """What a terminal would show one after the other; very long ones in overlapping parts."""
     for piece in line.split(b"\r"):
@@ -201,24 +175,48 @@ def pieces_of(line: bytes) -> Iterator[bytes]:
             yield piece[max(0, start - _OVERLAP) : start + _LONG]
 
 
-def match_piece(mark: SearchPattern, piece: bytes, line: int, place: int) -> SignatureMatch | None:
+def match_piece(
+    mark: SearchPattern, piece: bytes, line: int, place: int, after: Sequence[bytes] = ()
+) -> SignatureMatch | None:
     """Try a signature on a piece of a line.
+
+    It is tried on the bare line, on the line in its wrappers, and, where the line breaks off in
+    the middle of a sentence, on the line with what carries it on.
 
     Args:
         mark: The signature.
         piece: The piece.
         line: Number of the line, from 1.
         place: Where in the piece one of the signature's literals stands.
+        after: The lines that follow the piece; empty where it does not end its line.
     """
     begin = max(0, place - _BEFORE)
     text = piece[begin : place + _AFTER].decode("utf-8", "replace")
     # A dot keeps patterns for the start of a line from matching in its middle.
     text, rank = (f".{text}", None) if begin else strip_prefix(text)
-    match = mark.pattern.search(text)
-    if match is None:
-        return None
-    groups = {name: value for name, value in match.groupdict().items() if value is not None}
-    return SignatureMatch(mark.id, line, _excerpt(text, match), groups, rank, order=line)
+    following = after if len(piece) <= place + _AFTER else ()
+    for form in _forms(text, following):
+        match = mark.pattern.search(form)
+        if match is not None:
+            groups = {name: value for name, value in match.groupdict().items() if value is not None}
+            return SignatureMatch(mark.id, line, _excerpt(form, match), groups, rank, order=line)
+    return None
+
+
+def _forms(text: str, following: Sequence[bytes]) -> Iterator[str]:
+    """What a line may say: bare, in its wrappers, and joined with the lines that carry it on."""
+    bare = unwrap(text)
+    yield bare
+    if text != bare:
+        yield text
+    joined = whole = bare
+    for raw in following[:_MOST_JOINED]:
+        more = unwrap(raw[:_AFTER].decode("utf-8", "replace"))
+        if not goes_on(joined, more):
+            break
+        joined = f"{joined} {more}"
+    if joined != whole:
+        yield joined
 
 
 def _excerpt(text: str, match: re.Match[str]) -> str:
@@ -249,15 +247,22 @@ def find_signatures(text: str, matrix: Matrix) -> tuple[SignatureMatch, ...]:
     """
     data = without_ansi(text.encode("utf-8", "replace"))
     marks = [mark for mark in signature_patterns(matrix) if any(t in data for t in mark.literals)]
-    lines = enumerate(data.split(b"\n"), 1) if marks else ()
+    lines = data.split(b"\n") if marks else []
     return tuple(
         hit
-        for number, line in lines
+        for index, line in enumerate(lines)
         for piece in pieces_of(line)
         for mark in marks
         if (place := _first_place(mark, piece)) >= 0
-        and (hit := match_piece(mark, piece, number, place)) is not None
+        and (hit := match_piece(mark, piece, index + 1, place, lines_after(lines, index)))
+        is not None
     )
+
+
+def lines_after(lines: Sequence[bytes], index: int) -> Sequence[bytes]:
+    """The lines that may carry on a message; none after a line that a terminal wrote over."""
+    is_plain = b"\r" not in lines[index].rstrip(b"\r")
+    return lines[index + 1 : index + 1 + _MOST_JOINED] if is_plain else ()
 
 
 def _first_place(mark: SearchPattern, piece: bytes) -> int:

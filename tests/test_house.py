@@ -42,7 +42,7 @@ FLOORS = (
     ("render",),
     ("facts",),
     ("files",),
-    ("errors", "printable", "redaction", "values", "_version"),
+    ("errors", "printable", "redaction", "values", "wrappers", "_version"),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # Rooms that import less than their floor would let them.

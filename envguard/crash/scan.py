@@ -14,6 +14,7 @@ from envguard.signatures import (
     SeenLines,
     build_search,
     keys_of,
+    lines_after,
     match_piece,
     pieces_of,
     signature_patterns,
@@ -21,7 +22,7 @@ from envguard.signatures import (
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import BinaryIO
 
     from envguard.matrix.loader import Matrix
@@ -169,22 +170,23 @@ class Scanner:
             if key in seen:
                 continue
             lines = lines or block.split(b"\n")
-            self._search_line(lines[index], self._line + index, key)
+            after = lines_after(lines, index)
+            self._search_line(lines[index], self._line + index, key, after)
         if sum(map(self._is_busy, self._marks)) > was_busy:
             self._set_literals()
 
-    def _search_line(self, line: bytes, number: int, key: bytes) -> None:
+    def _search_line(self, line: bytes, number: int, key: bytes, after: Sequence[bytes]) -> None:
         if self._find is None:
             return
         if len(line) <= LONG_PIECE and b"\r" not in line:
-            self._examine(line, number, key)
+            self._examine(line, number, key, after)
             return
         for piece in pieces_of(line):
             short = piece.translate(None, NOISE)
             if short not in self._seen.keys:
-                self._examine(piece, number, short)
+                self._examine(piece, number, short, after)
 
-    def _examine(self, piece: bytes, number: int, key: bytes) -> None:
+    def _examine(self, piece: bytes, number: int, key: bytes, after: Sequence[bytes]) -> None:
         """Try the signatures on a piece of a line.
 
         A line of a key without any searched text needs no second look; one of a shape that was
@@ -204,7 +206,7 @@ class Scanner:
                     continue
                 tried.add(mark.id)
                 if not is_in_vain or mark.reads_digits:
-                    has_matched |= self._match(mark, piece, number, start)
+                    has_matched |= self._match(mark, piece, number, start, after)
             found = self._find.search(piece, start + 1)
         if not is_in_vain and not has_matched and len(shape) <= _LONGEST_SHAPE:
             if len(self._in_vain) >= _MOST_SHAPES:
@@ -223,8 +225,15 @@ class Scanner:
             line = self._line + block.count(b"\n", 0, start)
             self._match(mark, block[start:end], line, place - start)
 
-    def _match(self, mark: SearchPattern, piece: bytes, line: int, place: int) -> bool:
-        hit = match_piece(mark, piece, line, place)
+    def _match(
+        self,
+        mark: SearchPattern,
+        piece: bytes,
+        line: int,
+        place: int,
+        after: Sequence[bytes] = (),
+    ) -> bool:
+        hit = match_piece(mark, piece, line, place, after)
         if hit is None:
             return False
         named = replace(hit, file=self._file, order=self._before + line)

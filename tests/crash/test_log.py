@@ -8,7 +8,7 @@ import io
 import pytest
 
 from envguard.crash.log import read_blocks
-from envguard.signatures import strip_prefix
+from envguard.wrappers import strip_prefix
 from tests.crash.logs import report_of
 from tests.crash.test_scan import scan
 

@@ -111,4 +111,4 @@ def test_a_pattern_that_does_not_end_does_not_hold_up_the_tester() -> None:
 def test_the_code_holds_patterns_that_are_found() -> None:
     assert len(OF_CODE) > 200
     places = {found.place for found in OF_CODE}
-    assert {"envguard.signatures._PREFIX"} <= places
+    assert {"envguard.wrappers._PREFIX"} <= places

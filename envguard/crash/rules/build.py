@@ -19,7 +19,7 @@ INSTALL_TOOLKIT = "install the CUDA toolkit of torch's CUDA major and set CUDA_H
 
 def check_toolkit_version(case: Case) -> Iterator[Finding]:
     """The toolkit's CUDA is not torch's: another major does not build, another minor may."""
-    hit = case.log.first("cuda-version-mismatch")
+    hit = case.log.first("cuda-version-mismatch") or case.log.first("cuda-version-differs")
     if hit is None:
         return
     nvcc = hit.groups.get("nvcc") or hit.groups.get("nvcc2", "")
