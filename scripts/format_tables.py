@@ -52,8 +52,8 @@ _FIELDS = {
     "chip": "chip capability",
     "code": "code causes title meaning found fix",
     "companion": "package version torch backend tag",
-    "cuda_error": "code name string class sticky",
     "cuda_match": "package since before compares",
+    "deciding": "id text command",
     "discriminator": "verdict exit_form decisive supporting against",
     "driver_branch": "branch windows cuda windows_firm",
     "evidence_tool": "name gives silent_when for_endings for_ranks says",
@@ -80,7 +80,6 @@ _FIELDS = {
     "minor_version_compat": "major linux windows",
     "mixing": "major minors",
     "native_bug": "id signal gpus signature when cause title text fix command",
-    "nccl_error": "code name string means",
     "note": "topic text",
     "op": "names nvcc needs capability cuda_from_8_0 cuda torch since triton before",
     "other_vendor": "torch rocm xpu",
@@ -105,6 +104,7 @@ _FIELDS = {
     "signature": "id regex literals sample means proves",
     "size": "name bytes",
     "symptom": "id signatures",
+    "status": "layer code name driver text class sticky action meaning decides cause",
     "toolkit_driver": "toolkit linux windows",
     "toolkit_targets": "major oldest",
     "typical": ("name params hidden ffn layers heads kv_heads vocab is_gated is_encoder_decoder"),
@@ -113,7 +113,6 @@ _FIELDS = {
     "uv_driver": "backend linux windows",
     "wheel_tag": "torch platform tags build_tags",
     "wrong_estimator": "tool claim reality why",
-    "xid": "code meaning class action",
 }
 _PATTERNS = frozenset({"regex"})
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")

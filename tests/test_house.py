@@ -98,6 +98,7 @@ REASONS = {
     "envguard.cli.matrix_update": "a subcommand",
     "envguard.cli.matrix_verify": "a subcommand",
     "envguard.crash.hypotheses": "what is said where nothing is established",
+    "envguard.crash.status_words": "statuses in a log, read with their own table",
     "envguard.ingest.collect_env": READER,
     "envguard.ingest.collect_env_fields": "the fields of collect_env's every era",
     "envguard.ingest.ds_report": READER,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix
     from envguard.matrix.order import CodeFamily
     from envguard.matrix.rows import Provenance
+    from envguard.matrix.statuses import Deciding, StatusRow
     from envguard.render.page import Style
 
 _SHOWN = 8
@@ -30,13 +31,20 @@ _FEW = 4
 @takes(page=PageOptions)
 def explain(
     name: Annotated[
-        str | None, typer.Argument(metavar="CODE|CAUSE", help="GPU001, or a cause, or its start.")
+        str | None,
+        typer.Argument(
+            metavar="CODE|CAUSE|STATUS",
+            help="GPU001, a cause or its start, xid-79, CUDNN_STATUS_...",
+        ),
     ] = None,
     list_codes: Annotated[bool, typer.Option("--list", help="List all codes.")] = False,
     *,
     page: PageOptions,
 ) -> int:
     """Say what a finding's code or cause means, how it is found and what to do about it.
+
+    A status of CUDA, of a library of it or of the driver (xid-79, 'CUDA error 802') is explained
+    as well.
 
     Without a name, or with the letters of a family (GPU), the codes are listed.
     """
@@ -45,6 +53,10 @@ def explain(
     families = _families(table, name, list_codes=list_codes)
     if families:
         _write_list(families, table, page, matrix)
+        return ExitCode.FITS
+    statuses = _statuses(name or "", matrix)
+    if statuses:
+        _write_statuses(statuses, page, matrix)
         return ExitCode.FITS
     found = _find(name or "", table)
     code, cause = table.code(found), table.cause(found)
@@ -87,6 +99,57 @@ def _find(name: str, table: CauseTable) -> str:
         case several:
             listed = ", ".join(several[:_SHOWN]) + (", ..." if len(several) > _SHOWN else "")
             raise InputError(f"{name!r} begins several codes or causes", hint=f"one of: {listed}")
+
+
+def _statuses(name: str, matrix: Matrix) -> tuple[StatusRow, ...]:
+    """The statuses that a text means, where it is no code and no cause itself."""
+    slug = name.strip().lower().replace("_", "-")
+    table = matrix.causes
+    if table.code(slug.upper()) is not None or table.cause(slug) is not None:
+        return ()
+    return matrix.statuses.find(name)
+
+
+def _write_statuses(rows: tuple[StatusRow, ...], page: PageOptions, matrix: Matrix) -> None:
+    row = rows[0]
+    deciding = matrix.statuses.deciding[row.decides]
+    cause = matrix.causes.cause(row.cause) if row.cause else None
+    body = {
+        "status": row.name,
+        "codes": [one.code for one in rows],
+        "layer": row.library,
+        "names": [name for name in (row.name, row.driver) if name],
+        "text": row.text,
+        "meaning": row.meaning,
+        "is_sticky": row.is_sticky,
+        "action": row.action,
+        "decides": {"text": deciding.text, "command": list(deciding.command)},
+        "cause": row.cause,
+        "sources": _sources_body(row.provenance),
+    }
+
+    def text(style: Style) -> str:
+        numbers = " or ".join(str(one.code) for one in rows)
+        names = " = ".join(name for name in (row.name, row.driver) if name)
+        meaning = f"{row.meaning[:1].upper()}{row.meaning[1:]}."
+        sticky = ("The process cannot use the GPU any more after it.",) if row.is_sticky else ()
+        sections = [
+            PageSection("means", (meaning, *sticky)),
+            PageSection("of", (f"{row.library}: {names}, {numbers}",)),
+            PageSection("text", (row.text,) if row.text else ()),
+            PageSection("decides", (_deciding_words(deciding),)),
+            PageSection("advised", (row.action,) if row.action else ()),
+            PageSection("cause", (f"{cause.slug}: {cause.text}",) if cause else ()),
+            PageSection("source", _source_words(row.provenance)),
+        ]
+        return page_text(row.label, sections[:1] if style.is_quiet else sections, style)
+
+    write_page(page, matrix.manifest.data_version, command="explain", body=body, text=text)
+
+
+def _deciding_words(row: Deciding) -> str:
+    text, command = f"{row.text[:1].upper()}{row.text[1:]}.", shlex.join(row.command)
+    return f"{text} `{command}`" if command and command not in text else text
 
 
 def _write_code(code: CodeRow, table: CauseTable, page: PageOptions, matrix: Matrix) -> None:

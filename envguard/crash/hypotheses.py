@@ -20,6 +20,7 @@ from envguard.crash.rules.gpu_code import is_served
 from envguard.crash.rules.host_memory import no_kill_was_counted
 from envguard.crash.rules.native import bug_finding, crash_library, shown_by
 from envguard.crash.rules.packages import hypotheses_of_breaks
+from envguard.crash.status_words import hypotheses_of_statuses
 from envguard.facts.findings import Finding, Status
 from envguard.facts.sentences import say
 
@@ -133,27 +134,14 @@ def hypotheses_of_errors(case: Case) -> Iterator[RaisedHypothesis]:
         yield raise_hypothesis("pinned-host-memory-limit", rank=_BEFORE_OTHERS_MEMORY)
     yield from hypotheses_of_nvml(case)
     yield from _nccl_error(case)
-    yield from _cuda_error(case)
+    yield from hypotheses_of_statuses(case)
 
 
 def _nccl_error(case: Case) -> Iterator[RaisedHypothesis]:
     hit = case.log.first("nccl-error-in")
-    row = case.table.nccl_error(hit.groups["err"]) if hit is not None else None
+    row = case.matrix.statuses.nccl(hit.groups["err"]) if hit is not None else None
     if row is not None:
-        yield raise_hypothesis("nccl-error", name=row.name, note=row.note)
-
-
-def _cuda_error(case: Case) -> Iterator[RaisedHypothesis]:
-    """An error of the table that no rule speaks of."""
-    for hit in case.log.all("cuda-error-words"):
-        words = (hit.groups.get(name) for name in ("string", "string2", "name", "code"))
-        rows = (case.table.cuda_error(text) for text in words if text)
-        row = next((row for row in rows if row is not None), None)
-        if row is None or row.name in {"cudaErrorMemoryAllocation", "cudaErrorDevicesUnavailable"}:
-            continue
-        note = f": {row.note}" if row.note else ""
-        yield raise_hypothesis("cuda-runtime-error", code=row.code, name=row.name, note=note)
-        return
+        yield raise_hypothesis("nccl-error", name=row.name, note=row.meaning)
 
 
 def hypotheses_of_exception(case: Case) -> Iterator[RaisedHypothesis]:

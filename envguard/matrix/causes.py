@@ -413,6 +413,10 @@ class CauseTable:
         """The row of a cause; None when there is none."""
         return self._causes.get(slug)
 
+    def has_message(self, name: str) -> bool:
+        """Whether there is a message of this name: some causes are found by checks alone."""
+        return name in self._messages
+
     def message(self, name: str) -> Message:
         """The message of this name.
 

@@ -1,4 +1,4 @@
-"""Exit statuses, launchers, numbered errors, phases and tools that keep evidence."""
+"""Exit statuses, launchers, phases and tools that keep evidence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from envguard.matrix.rows import Provenance
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
-    from envguard.matrix.reading import Document, Row
+    from envguard.matrix.reading import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,28 +85,6 @@ class PhaseRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorRow:
-    """A numbered error of the driver (Xid), the CUDA runtime or NCCL.
-
-    Args:
-        code: Its number.
-        name: ``cudaErrorInvalidValue``; empty for an Xid.
-        text: Its message.
-        kind: ``app``, ``env``, ``hw``, ``link``, ``build`` ...; empty for NCCL.
-        note: What it usually is.
-        action: NVIDIA's immediate action for an Xid, else empty.
-    """
-
-    code: int
-    name: str
-    text: str = field(metadata={"key": "string"})
-    provenance: Provenance
-    kind: str = field(default="", metadata={"key": "class"})
-    note: str = ""
-    action: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class EvidenceTool:
     """A tool that would have kept evidence, and when it keeps none.
 
@@ -139,30 +117,24 @@ class SaveMarker:
 
 
 class SignalsTable:
-    """The rows of ``exits.toml``, ``launchers.toml``, ``errors.toml`` and ``evidence.toml``.
+    """The rows of ``exits.toml``, ``launchers.toml`` and ``evidence.toml``.
 
     Args:
         exits: Signals and plain exit statuses.
         launchers: Launchers and schedulers.
-        errors: Xids, results of the CUDA runtime and of NCCL.
         evidence: Phases, marks of unfinished checkpoints, tools that keep evidence.
 
     Raises:
         MatrixError: A row misses a field, or a pattern is none.
     """
 
-    def __init__(
-        self, exits: Document, launchers: Document, errors: Document, evidence: Document
-    ) -> None:
+    def __init__(self, exits: Document, launchers: Document, evidence: Document) -> None:
         self.signals = tuple(row.build(ExitSignalRow) for row in exits.rows("exit_signal"))
         self.statuses = tuple(row.build(ExitStatusRow) for row in exits.rows("exit_status"))
         self.launchers = tuple(row.build(LauncherRow) for row in launchers.rows("launcher"))
         self.phases = tuple(row.build(PhaseRow) for row in evidence.rows("phase"))
         self.save_markers = tuple(row.build(SaveMarker) for row in evidence.rows("save_marker"))
         self.tools = tuple(row.build(EvidenceTool) for row in evidence.rows("evidence_tool"))
-        self.xids = tuple(_xid(row) for row in errors.rows("xid"))
-        self.cuda_errors = tuple(row.build(ErrorRow) for row in errors.rows("cuda_error"))
-        self.nccl_errors = tuple(_nccl_error(row) for row in errors.rows("nccl_error"))
 
     def signal(self, number: int) -> ExitSignalRow | None:
         """A signal by number, or None."""
@@ -171,34 +143,3 @@ class SignalsTable:
     def status(self, code: int) -> ExitStatusRow | None:
         """A plain exit status, or None."""
         return next((row for row in self.statuses if row.code == code), None)
-
-    def xid(self, code: int) -> ErrorRow | None:
-        """An Xid by number, or None."""
-        return next((row for row in self.xids if row.code == code), None)
-
-    def cuda_error(self, words: str) -> ErrorRow | None:
-        """A CUDA runtime error by its text, name or number, or None.
-
-        The texts of two errors can be alike; the first of the table is given.
-        """
-        wanted = words.strip().rstrip(".").lower()
-        for row in self.cuda_errors:
-            if wanted in {row.text.rstrip(".").lower(), row.name.lower(), str(row.code)}:
-                return row
-        return None
-
-    def nccl_error(self, words: str) -> ErrorRow | None:
-        """An NCCL result by the start of its text, or None."""
-        wanted = words.strip().lower()
-        return next(
-            (r for r in self.nccl_errors if wanted.startswith(r.text.partition(" (")[0].lower())),
-            None,
-        )
-
-
-def _xid(row: Row) -> ErrorRow:
-    return row.build(ErrorRow, name="", text=row.text("meaning"))
-
-
-def _nccl_error(row: Row) -> ErrorRow:
-    return row.build(ErrorRow, note=row.text("means"))

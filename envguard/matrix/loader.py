@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from envguard.matrix.memory import MemoryTable
     from envguard.matrix.order import OrderTable
     from envguard.matrix.packages import PackageTable
+    from envguard.matrix.statuses import StatusTable
     from envguard.matrix.torch_builds import TorchTable
 
 T = TypeVar("T")
@@ -101,8 +102,9 @@ class Matrix:
     memory: _Table[MemoryTable] = _Table("memory", "MemoryTable", "memory.toml")
     order: _Table[OrderTable] = _Table("order", "OrderTable", "order.toml")
     signals: _Table[SignalsTable] = _Table(
-        "evidence", "SignalsTable", "exits.toml", "launchers.toml", "errors.toml", "evidence.toml"
+        "evidence", "SignalsTable", "exits.toml", "launchers.toml", "evidence.toml"
     )
+    statuses: _Table[StatusTable] = _Table("statuses", "StatusTable", "errors.toml")
 
     def __init__(self, folder: Traversable, *, keeps_copies: bool = False) -> None:
         self.folder = folder

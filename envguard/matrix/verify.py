@@ -421,6 +421,9 @@ def check_causes(matrix: Matrix) -> Iterator[str]:
     for slug in matrix.order.causes:
         if matrix.causes.cause(slug) is None:
             yield f"order.toml: order: there is no cause {slug}"
+    for status in matrix.statuses.rows:
+        if status.cause and matrix.causes.cause(status.cause) is None:
+            yield f"errors.toml: {status.name}: cause: there is no cause {status.cause}"
     for place, cause in matrix.causes.cause_places:
         yield from _check_conditions(matrix, place, cause)
         with suppress(MatrixError):  # a pattern that is none is told with its own row
@@ -534,6 +537,7 @@ def _check_loading(matrix: Matrix) -> Iterator[str]:
         "machines",
         "memory",
         "signals",
+        "statuses",
         "support",
         "toolkits",
         "torch",

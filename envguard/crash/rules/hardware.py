@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from envguard.crash.cause_findings import make_finding
 from envguard.facts.findings import Evidence, Finding, Status
+from envguard.matrix.statuses import XID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
-    from envguard.matrix.evidence import ErrorRow
+    from envguard.matrix.statuses import StatusRow
     from envguard.signatures import SignatureMatch
 
 _HARDWARE = frozenset({"hw", "link"})
@@ -39,18 +40,17 @@ def check_kernel_faults(case: Case) -> Iterator[Finding]:
         yield make_finding(case, "gpu-kernel-fault", Status.FAIL, hits)
 
 
-def _xids(case: Case) -> Iterator[tuple[SignatureMatch, ErrorRow]]:
+def _xids(case: Case) -> Iterator[tuple[SignatureMatch, StatusRow]]:
     seen: set[int] = set()
     for hit in case.log.all("xid"):
         number = hit.number("xid")
-        row = case.table.xid(number) if number is not None else None
+        row = case.matrix.statuses.status(XID, number) if number is not None else None
         if row is not None and row.code not in seen:
             seen.add(row.code)
             yield hit, row
 
 
-def _xid_evidence(rows: list[tuple[SignatureMatch, ErrorRow]]) -> tuple[Evidence, ...]:
+def _xid_evidence(rows: list[tuple[SignatureMatch, StatusRow]]) -> tuple[Evidence, ...]:
     return tuple(
-        Evidence(f"Xid {row.code}", f"{row.text}; {row.note}".rstrip("; "), hit.place)
-        for hit, row in rows
+        Evidence(f"Xid {row.code}", f"{row.text}; {row.meaning}", hit.place) for hit, row in rows
     )
