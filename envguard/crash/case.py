@@ -102,11 +102,12 @@ def make_case(
     """Derive the process exits, the phase and the number of ranks from the log."""
     log = join_answers(log)
     workers = len(known.memory.workers()) if known.memory is not None else 0
+    exits = find_process_exits(log, known.exit_code, matrix.signals)
     return Case(
         log=log,
         matrix=matrix,
         facts=facts,
-        process_exits=find_process_exits(log, known.exit_code, matrix.signals),
+        process_exits=tuple(one for one in exits if not _is_bystander(log, known, one)),
         seen=find_phase(log, known.phase, origin=known.phase_origin),
         ranks=count_ranks(log, matrix.signals) or workers or None,
         memory=known.memory,
@@ -114,6 +115,12 @@ def make_case(
         exit_code=known.exit_code,
         checked=checked,
     )
+
+
+def _is_bystander(log: Log, known: Circumstances, one: ProcessExit) -> bool:
+    """Whether the kernel ended a process that is none of the run's, which came to its own end."""
+    hit = one.match
+    return one.source == "kernel" and hit is not None and _ended_after(log, known.exit_code, hit)
 
 
 # An exception that Python could not hand on is told with its traceback in the lines that follow.
@@ -142,6 +149,18 @@ def went_on(case: Case, hit: SignatureMatch) -> bool:
         return True
     steps = ("life-signs", "phase:iteration")
     return sum(later.order > hit.order for later in case.log.all(*steps)) >= _STEPS
+
+
+def outlived(case: Case, hit: SignatureMatch) -> bool:
+    """Whether the program came to its own end after a line, so that it did not die of it."""
+    return _ended_after(case.log, case.exit_code, hit)
+
+
+def _ended_after(log: Log, exit_code: int | None, hit: SignatureMatch) -> bool:
+    if exit_code is not None:
+        return exit_code == 0
+    end = log.last("came-to-its-end")
+    return end is not None and end.order > hit.order
 
 
 def worked_after(case: Case, hit: SignatureMatch) -> bool:

@@ -14,10 +14,16 @@ from envguard.crash.cause_findings import (
     raise_hypothesis,
 )
 from envguard.crash.exits import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTERM
+from envguard.crash.host_figures import last_figure
 from envguard.crash.phases import Phase
 from envguard.crash.rules import shared_memory as shm
 from envguard.crash.rules.gpu_code import is_served
-from envguard.crash.rules.host_memory import no_kill_was_counted
+from envguard.crash.rules.host_memory import (
+    STATED,
+    makes_states,
+    message_of,
+    no_kill_was_counted,
+)
 from envguard.crash.rules.native import bug_finding, crash_library, shown_by
 from envguard.crash.rules.packages import hypotheses_of_breaks
 from envguard.crash.status_words import hypotheses_of_statuses
@@ -45,27 +51,100 @@ _NO_WORD = "no word of the kernel or of a limit in this log"
 # Ranks that differ from those of the rows: where more is known, a hypothesis stands elsewhere.
 _FIRST_OF_SIGNAL, _BEHIND_SHM, _AT_START, _BEHIND_STORAGE = 600, 640, 650, 620
 _BEFORE_OTHERS_MEMORY = 300
+# Behind who else may have killed it, where figures or the cgroup speak against memory.
+_BEHIND_KILLERS = 680
 
 
 def hypotheses_of_kill(case: Case) -> Iterator[RaisedHypothesis]:
-    """SIGKILL without evidence: memory by phase, a limit, the machine, someone else."""
+    """SIGKILL without evidence: memory by phase, a limit, the machine, someone else.
+
+    Figures of host memory order them: a machine that is half empty was hardly what killed it.
+    """
     counted = no_kill_was_counted(case)
-    against = "the memory cgroup counted no kill during this run" if counted else _NO_WORD
-    yield from _by_phase(case, against)
-    yield raise_hypothesis("container-memory-limit", against=against)
-    yield raise_hypothesis("host-memory-exhausted.kill", against=against)
-    if counted:
+    spare = _spare_memory(case)
+    against = "the memory cgroup counted no kill during this run" if counted else spare or _NO_WORD
+    behind: dict[str, object] = {"rank": _BEHIND_KILLERS} if counted or spare else {}
+    yield from _by_phase(case, against, behind)
+    yield from _by_worker(case, against, behind)
+    of_limit = "the cgroup counted no kill" if counted else _NO_WORD
+    yield raise_hypothesis(
+        "container-memory-limit", against=of_limit, **({"rank": _BEHIND_KILLERS} if counted else {})
+    )
+    yield raise_hypothesis("host-memory-exhausted.kill", against=against, **behind)
+    if counted or spare:
         yield raise_hypothesis("killed-from-outside", against="", rank=_FIRST_OF_SIGNAL)
-    else:
+    elif case.signal is not None:
         yield raise_hypothesis("killed-from-outside", against="no words of a scheduler in this log")
 
 
-def _by_phase(case: Case, against: str) -> Iterator[RaisedHypothesis]:
+def _spare_memory(case: Case) -> str:
+    """What says that the machine had memory to spare when it ended; empty where nothing does.
+
+    A reading from before what needs the memory says nothing.
+    """
+    figure = last_figure(case.log)
+    if figure is None or not figure.is_low or makes_states(case):
+        return ""
+    mark = case.seen.match
+    if mark is not None and case.phase is not Phase.TRAIN and mark.order > figure.hit.order:
+        return ""
+    return say("at the last reading the host had {figure}", figure=figure.words)
+
+
+def _full_memory(case: Case) -> str:
+    """What the text tells of a machine that was full; it orders, and it proves nothing."""
+    figure = last_figure(case.log)
+    if figure is not None and figure.is_high:
+        return say("the host had {figure}", figure=figure.words)
+    told = case.log.last(*STATED)
+    return say("the text says {words}", words=f"{told.text[:120]!r}") if told is not None else ""
+
+
+_IN_PHASE = {
+    Phase.LOAD: "host-oom-load.phase",
+    Phase.SAVE: "host-oom-save",
+    Phase.RESUME: "host-oom-resume",
+}
+_OF_CAUSE = {
+    "host-oom-load": "host-oom-load.phase",
+    "host-oom-per-rank-load": "host-oom-per-rank-load",
+    "host-oom-rank0-gather": "host-oom-rank0-gather",
+    "host-oom-save": "host-oom-save",
+    "host-oom-resume": "host-oom-resume",
+    "host-oom-growth": "host-oom-growth",
+    "host-oom-optimizer-offload": "host-oom-optimizer-offload",
+}
+
+
+def _by_phase(case: Case, against: str, behind: dict[str, object]) -> Iterator[RaisedHypothesis]:
+    """What the phase and the words of the log say needs host memory, the likeliest first."""
+    cause, why = message_of(case)
+    named = _OF_CAUSE.get(cause or "")
+    phase = _IN_PHASE.get(case.phase) if case.phase else None
     has_offload = case.log.has("offload-words", "deepspeed-words")
-    if case.phase is Phase.TRAIN:
-        yield raise_hypothesis("host-oom-growth", against=against)
-    if has_offload and case.phase in {Phase.TRAIN, Phase.INIT, None}:
-        yield raise_hypothesis("host-oom-optimizer-offload", against=against)
+    takes_offload = has_offload and case.phase in {Phase.TRAIN, Phase.INIT, None}
+    offload = "host-oom-optimizer-offload" if takes_offload else None
+    full = _full_memory(case)
+    growth = "host-oom-growth" if case.phase is Phase.TRAIN else None
+    wanted = (named, offload if full else None, phase, growth, offload)
+    first = 600 if full else None
+    for place, name in enumerate(dict.fromkeys(one for one in wanted if one)):
+        row = case.matrix.causes.hypothesis(name)
+        supports = "; ".join(filter(None, (row.supports, why.rstrip(".") * (name == named), full)))
+        rank = {"rank": (first or 605) + place, **behind}
+        yield raise_hypothesis(name, supports=supports, against=against, **rank)
+
+
+def _by_worker(case: Case, against: str, behind: dict[str, object]) -> Iterator[RaisedHypothesis]:
+    """A data loader's worker was killed and its parent lived on: memory killers pick one process.
+
+    Batch systems, container runtimes and people end the program or the job.
+    """
+    if not any(hit.groups["s"].strip() == "Killed" for hit in case.log.all("dl-killed")):
+        return
+    is_running = case.phase is Phase.TRAIN or case.log.has("life-signs")
+    name = "host-oom-growth.workers" if is_running else "host-memory-exhausted.worker"
+    yield raise_hypothesis(name, against=against, **behind)
 
 
 def hypotheses_of_segfault(case: Case) -> Iterator[RaisedHypothesis]:
@@ -199,11 +278,19 @@ _BY_SIGNAL: dict[int, Callable[[Case], Iterator[RaisedHypothesis]]] = {
 }
 
 
+def _tells_of_full_memory(case: Case) -> bool:
+    """Whether someone says that host memory ran out, in a text that does not say how it ended."""
+    told = case.log.last(*STATED)
+    return told is not None and not own_exceptions(case) and not went_on(case, told)
+
+
 def _of_exit(case: Case) -> Iterator[RaisedHypothesis]:
     """What the signal leaves open, or the exception where it died of none that is known."""
     by_signal = _BY_SIGNAL.get(case.signal or 0)
     if by_signal is not None:
         yield from by_signal(case)
+    elif case.signal is None and _tells_of_full_memory(case):
+        yield from hypotheses_of_kill(case)
     elif case.signal not in {SIGABRT, SIGILL, SIGFPE, SIGTERM}:  # rows speak of these
         yield from hypotheses_of_exception(case)
 

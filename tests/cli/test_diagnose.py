@@ -109,7 +109,8 @@ def test_a_gpu_that_the_tables_do_not_know_does_not_stop_a_diagnosis(
 
 def test_an_exit_status_without_a_log(capsys: pytest.CaptureFixture[str]) -> None:
     status, document = diagnose("--exit-code", "-9", "--phase", "save", capsys=capsys)
-    assert (status, document["root_cause"]) == (1, "host-oom-save")
+    assert (status, document["root_cause"]) == (3, None)
+    assert document["findings"][0]["cause"] == "host-oom-save"
 
 
 @pytest.mark.parametrize("words", [(), ("torch==2.7.1",), ("--phase", "save")])
@@ -141,4 +142,7 @@ def test_text_says_first_what_died_and_how_sure_it_is(capsys: pytest.CaptureFixt
     main(["diagnose", str(LOGS["oom-load-torchrun"])])
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first == "Rank 0 died of SIGKILL (-9) while it loaded the model."
-    assert second.startswith("The cause is established: host memory ran out while the model was")
+    assert second == "The cause is not established; what may be it, the likeliest first:"
+    main(["diagnose", str(LOGS["oom-save-kernel-log"]), "--exit-code", "137"])
+    _, second, *_ = capsys.readouterr().out.splitlines()
+    assert second.startswith("The cause is established: host memory ran out while a checkpoint was")

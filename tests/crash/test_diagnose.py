@@ -91,8 +91,32 @@ def test_sigkill_alone_is_not_called_host_memory(phase: str | None) -> None:
     ("phase", "cause"),
     [("load", "host-oom-load"), ("save", "host-oom-save"), ("resume", "host-oom-resume")],
 )
-def test_sigkill_in_a_phase_that_needs_host_memory_is_carried_by_it(phase: str, cause: str) -> None:
-    assert report_of("step 100\n", exit_code=137, phase=phase).root_cause == cause
+def test_a_phase_orders_what_may_have_needed_the_memory_and_proves_nothing(
+    phase: str, cause: str
+) -> None:
+    report = report_of("step 100\n", exit_code=137, phase=phase)
+    assert (report.verdict, report.root_cause) == (Status.UNKNOWN, None)
+    assert report.findings[0].cause == cause
+
+
+def test_a_half_empty_host_speaks_against_host_memory_and_a_reading_before_the_load_does_not() -> (
+    None
+):
+    row = "Mem:  503Gi  21Gi  470Gi  1Gi  12Gi  480Gi\n"
+    steps = "{'loss': 1.2, 'learning_rate': 1e-05, 'epoch': 0.1}\n"
+    spare = report_of(f"{steps}{row}", exit_code=-9)
+    before = report_of(f"{row}Loading checkpoint shards: 10%\n", exit_code=-9)
+    assert spare.findings[0].cause == "killed-from-outside"
+    assert "23.0 GiB of about 503 GiB" in spare.findings[-1].detail
+    assert before.findings[0].cause == "host-oom-load"
+
+
+def test_a_fill_level_orders_and_establishes_nothing() -> None:
+    text = "{'loss': 1.2, 'epoch': 0.1}\nzero_stage 3, host memory is full\n"
+    report = report_of(text, exit_code=-9)
+    assert (report.verdict, report.root_cause) == (Status.UNKNOWN, None)
+    assert report.findings[0].cause == "host-oom-optimizer-offload"
+    assert "host memory is full" in report.findings[0].detail
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,7 @@ from envguard.crash.rules.driver import (
 from envguard.crash.rules.gpu_code import check_missing_code, check_named_symbol
 from envguard.crash.rules.gpu_memory import check_gpu_memory
 from envguard.crash.rules.hardware import check_hardware, check_kernel_faults
-from envguard.crash.rules.host_memory import (
-    check_host_memory,
-    check_killed_worker,
-    check_refused_allocation,
-)
+from envguard.crash.rules.host_memory import check_host_memory, check_refused_allocation
 from envguard.crash.rules.imports import (
     check_missing_library,
     check_system_library,
@@ -98,7 +94,6 @@ RULES: tuple[Rule, ...] = (
     check_kernel_faults,
     check_host_memory,
     check_refused_allocation,
-    check_killed_worker,
     check_shared_memory_leak,
     check_shared_memory,
     check_mapped_storage,

@@ -1,12 +1,13 @@
-"""Host memory: SIGKILL with the kernel's word, the task table, samples, or the phase."""
+"""Host memory: SIGKILL with the kernel's word, the task table or samples; the phase orders only."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.case import went_on
+from envguard.crash.case import outlived
 from envguard.crash.cause_findings import make_finding
 from envguard.crash.exits import SIGKILL
+from envguard.crash.host_figures import last_figure
 from envguard.crash.phases import Phase
 from envguard.facts.findings import Evidence, Finding, Status
 from envguard.facts.sentences import say
@@ -86,15 +87,6 @@ def _size(value: int) -> str:
 
 
 _SMALLEST_SHAPE = 2**28  # processes below that are no ranks of a model
-BY_SHAPE_AND_PHASE = (
-    "host-oom-load",
-    "host-oom-per-rank-load",
-    "host-oom-optimizer-offload",
-    "host-oom-save",
-    "host-oom-rank0-gather",
-    "host-oom-resume",
-    "host-oom-growth",
-)
 
 KERNEL = (
     "kernel-oom-global",
@@ -112,13 +104,11 @@ LIMIT_STATES = (
     "cgroup-v2-oomgroup",
     "batch-memory-limit",
 )
-STATED = (
-    "host-memory-full-words",
-    "host-full-more",
-    "kernel-oom-said",
-    "host-memory-grows-words",
-    "per-rank-words",
-)
+# What someone read in the kernel's log or on the platform's page, told in words of their own.
+TOLD = ("kernel-oom-said", "platform-memory")
+# What someone believes or saw of host memory: it orders what is suspected.
+FULL = ("host-memory-full-words", "host-full-more")
+STATED = (*FULL, "host-memory-grows-words", "per-rank-words")
 _PER_RANK = ("per-rank-words", "per-rank-more")
 # Words that name another killer.
 RIVALS = (
@@ -139,48 +129,34 @@ RIVALS = (
 
 
 def check_host_memory(case: Case) -> Iterator[Finding]:
-    """A kill for want of host memory: proven, or carried by the phase and what it holds."""
-    strong = (*case.matches(*KERNEL, *LIMIT, *LIMIT_STATES), *_stated(case))
+    """A kill for want of host memory, by the word of who killed or of who counts kills.
+
+    The phase and what the processes hold tell which need it was; they prove nothing alone.
+    """
+    said = case.matches(*KERNEL, *LIMIT, *LIMIT_STATES, *TOLD)
+    strong = tuple(hit for hit in said if not outlived(case, hit))
     measured = run_evidence(case)
-    is_proven = bool(strong or measured)
-    is_killed = case.signal == SIGKILL
-    if not (is_proven and (is_killed or case.signal is None)) and not is_killed:
+    if len(strong) < len(said):
+        yield from _bystanders(case)
+    if not (strong or measured) or case.signal not in {SIGKILL, None}:
         return
-    outcome, why = _message_of(case)
-    limit = _limit_matches(case)
-    if outcome is None and is_proven:
-        outcome, why = (
-            ("container-memory-limit" if limit or reached_limit(case) else "host-memory-exhausted"),
-            "",
-        )
-    if outcome is None or (case.log.has(*RIVALS) and not is_proven):
-        return
-    if not is_proven and not _is_carried(case, outcome):
-        return
+    limit = tuple(hit for hit in _limit_matches(case) if not outlived(case, hit))
+    is_limit = bool(limit) or reached_limit(case)
+    plain = "container-memory-limit" if is_limit else "host-memory-exhausted"
+    outcome, why = message_of(case)
+    outcome = outcome or plain
     hits = (*_phase_matches(case), *strong)
     more = (*_exit_evidence(case), *measured, *_task_evidence(case), *_number_evidence(case))
-    detail = _joined(why, is_proven=is_proven)
-    yield make_finding(case, outcome, Status.FAIL, hits, more=more, detail=detail)
-    if (limit or reached_limit(case)) and outcome != "container-memory-limit":
+    yield make_finding(case, outcome, Status.FAIL, hits, more=more, detail=why)
+    if is_limit and outcome != "container-memory-limit":
         yield make_finding(case, "container-memory-limit", Status.WARN, limit, more=measured)
 
 
-def _stated(case: Case) -> tuple[SignatureMatch, ...]:
-    """What someone wrote about host memory, unless the run outlived it."""
-    hits = case.matches(*STATED)
-    if case.signal is None and (case.exit_code == 0 or any(went_on(case, hit) for hit in hits)):
-        return ()
-    return hits
-
-
-def _joined(why: str, *, is_proven: bool) -> str:
-    if is_proven:
-        return why
-    return say(
-        "{reason} The log holds no word of the kernel: `dmesg` or the cgroup's "
-        "memory.events would prove it.",
-        reason=why,
-    ).strip()
+def _bystanders(case: Case) -> Iterator[Finding]:
+    """Kills of the kernel that this run outlived: the machine was full all the same."""
+    hits = case.matches("kernel-oom-global", "kernel-oom-memcg", "kernel-oom-old")
+    if hits:
+        yield make_finding(case, "host-memory-exhausted.bystander", Status.WARN, hits)
 
 
 def _limit_matches(case: Case) -> tuple[SignatureMatch, ...]:
@@ -192,25 +168,7 @@ def _limit_matches(case: Case) -> tuple[SignatureMatch, ...]:
     return hits
 
 
-def _is_carried(case: Case, outcome: str) -> bool:
-    """Whether the phase carries the cause without the kernel's word.
-
-    CUDA never kills, so what needs host memory in the phase is the suspect: weights in load,
-    gathered or cloned state in save and resume, offloaded states where the engine is built; in
-    training offload together with figures of host memory.
-    """
-    if no_kill_was_counted(case):
-        return False
-    if case.phase in {Phase.LOAD, Phase.SAVE, Phase.RESUME}:
-        return True
-    if outcome != "host-oom-optimizer-offload":
-        return False
-    has_figures = case.log.has("host-figure-words", "ds-host-memory")
-    is_training = case.phase is Phase.TRAIN and case.log.has("offload-words") and has_figures
-    return case.phase is Phase.INIT or is_training
-
-
-def _message_of(case: Case) -> tuple[str | None, str]:
+def message_of(case: Case) -> tuple[str | None, str]:
     """What needed the memory, and what speaks for it beyond the phase."""
     shape = _shape(case)
     if shape == "one":
@@ -239,20 +197,21 @@ def _loading(case: Case, shape: str) -> tuple[str, str]:
 
 
 def _initialising(case: Case) -> tuple[str | None, str]:
-    begun, done = case.log.last("ds-before-optimizer"), case.log.last("ds-after-optimizer")
-    if begun is not None and (done is None or done.order < begun.order):
+    if makes_states(case):
         return "host-oom-optimizer-offload", (
             "The log ends while the optimizer states were made; without offload they are made on "
             "the GPU, where a shortage raises an exception."
         )
     if case.log.has("offload-words"):
         return "host-oom-optimizer-offload", "The log speaks of offload."
-    if case.log.has("deepspeed-words"):
-        return (
-            "host-oom-optimizer-offload",
-            "What takes host memory where DeepSpeed builds its engine is offload.",
-        )
     return None, ""
+
+
+def makes_states(case: Case) -> bool:
+    """Whether the log ends while DeepSpeed makes the optimizer's states."""
+    begun, done = case.log.last("ds-before-optimizer"), case.log.last("ds-after-optimizer")
+    is_open = begun is not None and (done is None or done.order < begun.order)
+    return is_open and case.phase is Phase.INIT
 
 
 def _training(case: Case) -> tuple[str | None, str]:
@@ -262,11 +221,6 @@ def _training(case: Case) -> tuple[str | None, str]:
         return "host-oom-per-rank-load", ""
     if case.log.has("offload-words"):
         return "host-oom-optimizer-offload", "The log speaks of offload."
-    if case.log.has("deepspeed-words") and case.log.has(*STATED):
-        return (
-            "host-oom-optimizer-offload",
-            "What fills host memory under DeepSpeed while it trains is offload.",
-        )
     return None, ""
 
 
@@ -288,9 +242,9 @@ def _shape(case: Case) -> str:
 
 def _phase_matches(case: Case) -> tuple[SignatureMatch, ...]:
     hits = [case.seen.match] if case.seen.match is not None else []
-    last = case.log.last("ds-host-memory")
-    if last is not None:
-        hits.append(last)
+    figure = last_figure(case.log)
+    if figure is not None:
+        hits.append(figure.hit)
     if case.root_exit is not None and case.root_exit.match is not None:
         hits.append(case.root_exit.match)
     return tuple(hits)
@@ -313,12 +267,9 @@ def _task_evidence(case: Case) -> tuple[Evidence, ...]:
 
 
 def _number_evidence(case: Case) -> tuple[Evidence, ...]:
-    """How large the machine is, from DeepSpeed's figures in GB and percent."""
-    hit = case.log.last("ds-host-memory")
-    if hit is None or float(hit.groups["percent"]) <= 0:
-        return ()
-    total = float(hit.groups["used"]) / float(hit.groups["percent"]) * 100
-    return (Evidence("host memory", f"about {total:.0f} GiB", hit.place),)
+    """How full the machine was at the last reading in the log."""
+    figure = last_figure(case.log)
+    return (Evidence("host memory", figure.words, figure.hit.place),) if figure else ()
 
 
 def check_refused_allocation(case: Case) -> Iterator[Finding]:
@@ -326,28 +277,8 @@ def check_refused_allocation(case: Case) -> Iterator[Finding]:
     hits = case.matches("cpu-alloc-refused", "python-memoryerror", "std-bad-alloc", "enomem")
     if not hits or case.signal == SIGKILL or case.log.has("memlock-words"):
         return
-    if case.phase is Phase.INIT and case.log.has("offload-words"):
-        yield make_finding(
-            case, "host-oom-optimizer-offload", Status.FAIL, (*hits, *case.matches("offload-words"))
-        )
+    offload = case.matches("offload-words", "zero-engine-words")
+    if case.phase is Phase.INIT and offload:
+        yield make_finding(case, "host-oom-optimizer-offload", Status.FAIL, (*hits, *offload))
         return
     yield make_finding(case, "host-allocation-refused", Status.FAIL, hits)
-
-
-_WHY = (
-    "Only the worker was killed, and its parent lived on to say so: batch systems, container "
-    "runtimes and people end the program or the job, memory killers pick one process. The log "
-    "holds no word of the kernel: `dmesg` or the cgroup's memory.events would prove it."
-)
-
-
-def check_killed_worker(case: Case) -> Iterator[Finding]:
-    """A data loader's worker died of SIGKILL, where nothing else says why."""
-    hits = [hit for hit in case.log.all("dl-killed") if hit.groups["s"].strip() == "Killed"]
-    if not hits or case.signal != SIGKILL or no_kill_was_counted(case):
-        return
-    if case.log.has(*KERNEL, *LIMIT, *LIMIT_STATES, *STATED, *RIVALS):
-        return
-    is_running = case.phase is Phase.TRAIN or case.log.has("life-signs")
-    outcome = "host-oom-growth.workers" if is_running else "host-memory-exhausted"
-    yield make_finding(case, outcome, Status.FAIL, hits[:1], detail=_WHY)
