@@ -268,8 +268,10 @@ def _task_evidence(case: Case) -> tuple[Evidence, ...]:
 
 def _number_evidence(case: Case) -> tuple[Evidence, ...]:
     """How full the machine was at the last reading in the log."""
-    figure = last_figure(case.log)
-    return (Evidence("host memory", figure.words, figure.hit.place),) if figure else ()
+    figure, told = last_figure(case.log), case.log.last("host-figure-words")
+    if figure is not None:
+        return (Evidence("host memory", figure.words, figure.hit.place),)
+    return (Evidence("host memory", told.text, told.place),) if told is not None else ()
 
 
 def check_refused_allocation(case: Case) -> Iterator[Finding]:
