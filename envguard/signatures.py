@@ -198,8 +198,8 @@ def match_piece(
     for form in _forms(text, following):
         match = mark.pattern.search(form)
         if match is not None:
-            groups = {name: value for name, value in match.groupdict().items() if value is not None}
-            return SignatureMatch(mark.id, line, _excerpt(form, match), groups, rank, order=line)
+            shown = _excerpt(form, match)
+            return SignatureMatch(mark.id, line, shown, _groups(match), rank, order=line)
     return None
 
 
@@ -217,6 +217,12 @@ def _forms(text: str, following: Sequence[bytes]) -> Iterator[str]:
         joined = f"{joined} {more}"
     if joined != whole:
         yield joined
+
+
+def _groups(match: re.Match[str]) -> dict[str, str]:
+    """What the pattern named; ``port2`` of another alternative is the ``port`` as well."""
+    named = {name: value for name, value in match.groupdict().items() if value is not None}
+    return {name.rstrip("0123456789"): value for name, value in named.items()} | named
 
 
 def _excerpt(text: str, match: re.Match[str]) -> str:

@@ -46,7 +46,8 @@ _FIELDS = {
     "cause.says": "id code title detail remedy command",
     "cause.shown": "says any all unless status survivable",
     "cause.hypothesis": (
-        "id says rank any all unless signal phase lines supports against experiment command"
+        "id says rank any all unless signal phase survivable lines supports against experiment"
+        " command"
     ),
     "channel": "name url",
     "chip": "chip capability",

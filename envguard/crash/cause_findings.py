@@ -165,8 +165,14 @@ def hypotheses_shown(case: Case) -> Iterator[RaisedHypothesis]:
         for row in cause.hypotheses:
             fits = not row.signal or name in row.signal
             fits = fits and (not row.phase or doing in row.phase)
-            if row.is_told and fits and _stand_in(row, case):
+            if row.is_told and fits and _stand_in(row, case) and not _is_over(row, case):
                 yield RaisedHypothesis(row, _groups(case.matches(*row.any)))
+
+
+def _is_over(row: Hypothesis, case: Case) -> bool:
+    """Whether the program worked on after words that it can survive."""
+    last = case.log.last(*row.any) if row.survivable else None
+    return last is not None and worked_after(case, last)
 
 
 def _what_decides(cause: str, case: Case) -> str:

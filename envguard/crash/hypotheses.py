@@ -25,6 +25,7 @@ from envguard.crash.rules.host_memory import (
     no_kill_was_counted,
 )
 from envguard.crash.rules.native import bug_finding, crash_library, shown_by
+from envguard.crash.rules.nccl import hypotheses_of_nccl
 from envguard.crash.rules.packages import hypotheses_of_breaks
 from envguard.crash.status_words import hypotheses_of_statuses
 from envguard.facts.findings import Finding, Status
@@ -212,15 +213,8 @@ def hypotheses_of_errors(case: Case) -> Iterator[RaisedHypothesis]:
     if case.log.has("cuda-oom-bare") and case.log.has("offload-words"):
         yield raise_hypothesis("pinned-host-memory-limit", rank=_BEFORE_OTHERS_MEMORY)
     yield from hypotheses_of_nvml(case)
-    yield from _nccl_error(case)
+    yield from hypotheses_of_nccl(case)
     yield from hypotheses_of_statuses(case)
-
-
-def _nccl_error(case: Case) -> Iterator[RaisedHypothesis]:
-    hit = case.log.first("nccl-error-in")
-    row = case.matrix.statuses.nccl(hit.groups["err"]) if hit is not None else None
-    if row is not None:
-        yield raise_hypothesis("nccl-error", name=row.name, note=row.meaning)
 
 
 def hypotheses_of_exception(case: Case) -> Iterator[RaisedHypothesis]:

@@ -139,6 +139,7 @@ class Hypothesis:
         unless: Signatures that forbid it.
         signal: Names of the signals of which it has to have died; empty needs none.
         phase: What it has to have been doing, ``unknown`` among them; empty needs nothing.
+        survivable: A program can go on after these words; where it did, nothing is raised.
         rank: Its place among the hypotheses of a crash, the smallest first: from 100 on what
             hangs and what is gone, from 200 on what words tell, from 600 on what a signal leaves
             open, from 900 on what nothing explains.
@@ -156,6 +157,7 @@ class Hypothesis:
     unless: tuple[str, ...] = ()
     signal: tuple[str, ...] = ()
     phase: tuple[str, ...] = ()
+    survivable: bool = False
     rank: int = 0
 
     @property
@@ -549,8 +551,8 @@ _FIELDS = {
     f" crashes_natively decided_by {_SOURCED}",
     "says": "id code title detail remedy command",
     "shown": "says any all unless status survivable where",
-    "hypothesis": "id says rank any all unless signal phase lines supports against experiment"
-    " command",
+    "hypothesis": "id says rank any all unless signal phase survivable lines supports against"
+    " experiment command",
     "signature": f"id regex literals means proves sample {_SOURCED}",
     "symptom": f"id signatures {_SOURCED}",
     "code": f"code causes title meaning found fix {_SOURCED}",
@@ -723,6 +725,7 @@ def _read_hypothesis(row: Row, slug: str, symptoms: Mapping[str, tuple[str, ...]
         unless=_names(row, "unless", symptoms),
         signal=_texts(row, "signal"),
         phase=_phases(row),
+        survivable=row.flag("survivable", default=False),
         rank=row.integer("rank") if row.has("rank") else MIDDLE_RANK,
     )
 

@@ -39,6 +39,7 @@ from envguard.crash.rules.launchers import (
     check_asked_to_stop,
     check_forced_kill,
     check_stopped,
+    check_store_barrier,
 )
 from envguard.crash.rules.native import (
     check_foreign_torch,
@@ -102,6 +103,7 @@ RULES: tuple[Rule, ...] = (
     check_asked_to_stop,
     check_stopped,
     check_forced_kill,
+    check_store_barrier,
     check_known_bugs,
     check_libcuda_crash,
     check_shadowed_libraries,

@@ -56,6 +56,16 @@ def check_forced_kill(case: Case) -> Iterator[Finding]:
     yield make_finding(case, "launcher-sigkill-after-sigterm", Status.FAIL, (hit,))
 
 
+def check_store_barrier(case: Case) -> Iterator[Finding]:
+    """The count of ranks that came to the store: fewer than the job has, or more."""
+    hit = case.log.last("store-barrier")
+    joined, wanted = (hit.number("joined"), hit.number("wanted")) if hit else (None, None)
+    if hit is None or joined is None or wanted is None or joined == wanted:
+        return
+    slug = "node-never-joined" if joined < wanted else "nccl-duplicate-rank"
+    yield make_finding(case, slug, Status.FAIL, (hit,))
+
+
 _BY_ORDER = ("slurm-cancel", "batch-owner-kill", "container-stop")
 _SAID_WHY = ("time-limit-words", "preempt-words", "slurm-time", "slurm-preempt", "slurm-signal")
 _FAILED_FIRST = ("nccl-watchdog", "nccl-error-in", "cuda-oom", "cuda-error-words")
