@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -15,8 +14,8 @@ import typer
 from envguard.cli.options import DEFAULT_TORCH_INDEX
 from envguard.cli.subject import (
     check_gpu_names,
+    lay_stated,
     live_facts,
-    overlay_neighbours,
     read_source,
     read_stated,
 )
@@ -206,9 +205,8 @@ def _all_facts(
     if stated.is_other_machine:
         facts, notes = stated_facts(stated)
         return (facts,), notes
-    facts, overruled = apply_stated(live_facts(None), stated)
-    facts, notes = overlay_neighbours(facts, stated, os.environ)
-    return (facts,), (*overruled, *notes)
+    facts, notes = lay_stated(live_facts(None), stated)
+    return (facts,), notes
 
 
 def _complete(machine: Machine, platform: Platform, matrix: Matrix) -> Machine:

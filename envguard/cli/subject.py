@@ -239,6 +239,29 @@ def _base_facts(
     if stated.is_other_machine:
         return stated_facts(stated)
     found = live_facts(python) if pending is None else pending.collect()
+    return lay_stated(found, stated, is_python_named=python is not None)
+
+
+def lay_stated(
+    found: Facts, stated: StatedMachine, *, is_python_named: bool = False
+) -> tuple[Facts, tuple[str, ...]]:
+    """Lay what is stated, and neighbours' variables, over this machine.
+
+    Where this machine has no NVIDIA driver, a stated one is another machine's: nothing but what
+    is stated is known of that.
+
+    Args:
+        found: This machine as it was read.
+        stated: What the options say.
+        is_python_named: The environment was asked for, whatever machine it shall run on.
+
+    Returns:
+        The facts, and one remark for each that was overruled or taken from a variable.
+    """
+    machine = found.machine
+    known = (machine.driver.version, machine.driver.cuda, machine.driver.is_loaded, machine.gpus)
+    if (stated.driver or stated.cuda_driver) and not any(known):
+        return stated_facts(stated, found.environment if is_python_named else None)
     facts, overruled = apply_stated(found, stated)
     facts, notes = overlay_neighbours(facts, stated, os.environ)
     return facts, (*overruled, *notes)

@@ -257,9 +257,17 @@ def _with_python(environment: Environment | None, stated: StatedMachine) -> Envi
     return replace(base, interpreter=stated_one)
 
 
-def stated_facts(stated: StatedMachine) -> tuple[Facts, tuple[str, ...]]:
-    """Facts of a machine that is only stated; what is not stated is a gap."""
+def stated_facts(
+    stated: StatedMachine, environment: Environment | None = None
+) -> tuple[Facts, tuple[str, ...]]:
+    """Facts of a machine that is only stated; what is not stated is a gap.
+
+    Args:
+        stated: What the options say.
+        environment: What shall run there, where it is known.
+    """
     empty = Facts(
+        environment=environment,
         gaps=tuple(
             Gap(fact, GapReason.NOT_ASKED, STATED, "not stated")
             for fact in ("machine.driver.version", "machine.driver.cuda", "machine.gpus")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]")
-_COUNT = re.compile(r"^[0-9]{1,4} ?[x×*] ?")  # noqa: RUF001 - people do write the sign
+_COUNT = re.compile(r"^[0-9]{1,4} ?[x×*] ?|[ (]+[x×*] ?[0-9]{1,3}\)?$|\*[0-9]{1,3}$")  # noqa: RUF001 - people do write the sign
 _MIG = re.compile(r"\bmig\b.*$")
 # vGPU profiles: A100-10C, A100-1-5C, RTX6000-Ada-48Q.
 _VGPU = re.compile(r"-(?:[0-9]{1,2}-)?1?[0-9]{1,2}(?:q|c|b|a|cme|me)$")
@@ -71,6 +71,14 @@ _DECORATIONS = frozenset(
         "workstation",
     }
 )
+# A name with one of these is no product of NVIDIA.
+_OTHER_VENDORS = frozenset(
+    {"adreno", "amd", "apple", "arc", "ascend", "gaudi", "firepro", "instinct", "intel", "mali"}
+    | {"radeon", "qualcomm"}
+)
+# How nvidia-smi and people mark a name that they cut.
+_CUT = re.compile(r"\s*(?:\.{2,3}|\u2026)$")
+_PLURAL = re.compile(r"^([a-z]{0,2}[0-9]{2,4})s$")
 # Words that are often left out although they tell products apart.
 OPTIONAL = frozenset({"ada", "blackwell", "pascal", "pro", "agx", "nx"})
 
@@ -173,7 +181,8 @@ class GpuTable:
 
         Vendor, brand, memory size, form factor, MIG instance and vGPU profile may be there or
         not. A word that makes another product (Ti, SUPER, Ada) is never passed over, but one
-        that people leave out (Ada, PRO) is considered.
+        that people leave out (Ada, PRO) is considered, and one that no product has (a board
+        maker's) is passed over. A name cut with dots means every product that it begins.
 
         Args:
             name: As a person or a tool writes it.
@@ -182,7 +191,48 @@ class GpuTable:
             All products that fit, in the table's order; several capabilities among them mean
             that the name is ambiguous. Empty for a name that is not known.
         """
-        wanted = parse_gpu_name(name)
+        stem = _CUT.sub("", name[:LONGEST].rstrip())
+        begun = self._beginning_with(stem) if stem != name[:LONGEST].rstrip() else ()
+        return begun or self._find(parse_gpu_name(stem)) or self._find_decorated(stem)
+
+    def _beginning_with(self, stem: str) -> tuple[GpuModel, ...]:
+        """The products whose names go on from a cut one: ``GeForce RTX 509`` is the 5090s.
+
+        A stem without a digit may go on in too many ways to mean anything.
+        """
+        begin = f" {_plain(stem)}"
+        if not any(letter.isdigit() for letter in begin):
+            return ()
+        rows = self.document.rows("gpu")
+        return tuple(
+            row.build(GpuModel) for row in rows if begin in f" {_plain(row.text('name'))}"
+        )
+
+    def _find_decorated(self, name: str) -> tuple[GpuModel, ...]:
+        """The products of a name without the words that its board's maker put in: OC, SUPRIM.
+
+        Words of any product are never passed over; a word of no product that follows the number
+        ends the name. A plural is read as one.
+        """
+        words = _words(_MARKS.sub(" ", _COUNT.sub("", name.lower())))
+        if _OTHER_VENDORS & set(words):
+            return ()
+        kept: list[str] = []
+        for word in words:
+            if word in self._vocabulary or not word.isalpha():
+                kept.append(_PLURAL.sub(r"\1", word))
+            elif any(letter.isdigit() for letter in "".join(kept)):
+                break
+        return self._find(parse_gpu_name(" ".join(kept))) if kept != words else ()
+
+    @cached_property
+    def _vocabulary(self) -> frozenset[str]:
+        """The words of all products' names."""
+        names = (row.text("name").lower() for row in self.document.rows("gpu"))
+        own = frozenset(word for name in names for word in _words(name))
+        return own | _VENDOR | BRANDS | _DECORATIONS | OPTIONAL
+
+    def _find(self, wanted: NameParts) -> tuple[GpuModel, ...]:
         if not wanted.core:
             return ()
         alike = self._alike(wanted.core)
@@ -191,7 +241,7 @@ class GpuTable:
         same_brands = [pair for pair in exact if pair[1].brands == wanted.brands]
         if same_brands:
             found = same_brands
-        elif wanted.is_virtual:
+        elif wanted.is_virtual or "grid" in wanted.brands:
             found = exact or self._find_profile(wanted)
         else:
             found = [pair for pair in fitting if _may_mean(wanted, pair[1])]
@@ -237,6 +287,12 @@ class GpuTable:
 
 def _key(core: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for word in core if word not in OPTIONAL)
+
+
+def _plain(name: str) -> str:
+    """A name in lower case without its vendor: words with one blank between them."""
+    words = _SPLIT.split(_MARKS.sub(" ", name.lower()))
+    return " ".join(word for word in words if word and word != "nvidia")
 
 
 def _shorten(word: str, letters: int) -> str:
