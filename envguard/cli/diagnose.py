@@ -16,6 +16,8 @@ from envguard.crash.diagnose import diagnose as find_causes
 from envguard.crash.phases import Phase, parse_phase
 from envguard.errors import InputError
 from envguard.facts.facts import Facts
+from envguard.ingest.detect import told_facts
+from envguard.ingest.plain_text import KeptText
 from envguard.redaction import clean_addresses
 from envguard.supervise.run import changes_since
 from envguard.supervise.run_record import find_record, read_log, split_words
@@ -75,8 +77,10 @@ def diagnose(
             "nothing is said of the run: name its log or its exit status",
             hint="envguard diagnose train.log --exit-code -9",
         )
-    log, record = read_log(logs, matrix), find_record(logs)
-    found = _subject(pins, crash, machine_options, matrix, record)
+    kept = KeptText()
+    log, record = read_log(logs, matrix, kept), find_record(logs)
+    told = record.facts if record else told_facts(clean_addresses(kept.text), log.name)
+    found = _subject(pins, crash, machine_options, matrix, told)
     report = find_causes(
         log,
         found.facts,
@@ -93,11 +97,11 @@ def _subject(
     crash: CrashOptions,
     options: MachineOptions,
     matrix: Matrix,
-    record: RunRecord | None,
+    told: Facts | None,
 ) -> Subject:
-    """What is stated of machine and environment; else what the record holds, or nothing."""
+    """What is stated of machine and environment, over what record or log tell."""
     if not (pins or crash.source or crash.python or any(astuple(options))):
-        return Subject(record.facts if record else Facts())
+        return Subject(told or Facts())
     return read_subject(
         pins,
         source=crash.source,
@@ -105,6 +109,7 @@ def _subject(
         options=options,
         matrix=matrix,
         is_strict=False,
+        told=told,
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from envguard.errors import InputError
 from envguard.facts.facts import Facts
 from envguard.facts.sentences import say
+from envguard.ingest.report_part import fill_facts
 from envguard.ingest.stated import StatedMachine, apply_stated, parse_stated, stated_facts
 from envguard.values import dataclass
 
@@ -173,6 +174,7 @@ def read_subject(
     is_strict: bool = True,
     is_deep: bool = False,
     pending: PendingFacts | None = None,
+    told: Facts | None = None,
 ) -> Subject:
     """Put the subject of a command together.
 
@@ -185,6 +187,7 @@ def read_subject(
         is_strict: Refuse a GPU name that the tables do not know; else it is a gap.
         is_deep: Also read the compiled files of a live environment.
         pending: This machine, where its reading was begun before.
+        told: What the log of a run says of the machine that ran it.
 
     Raises:
         InputError: Contradicting options, or something that cannot be read.
@@ -195,7 +198,7 @@ def read_subject(
     if source is not None and python is not None:
         raise InputError("--from and --python exclude each other: one subject at a time")
     _check_one_machine(source, python, options, stated)
-    facts, notes = _base_facts(source, python, options, stated, pending)
+    facts, notes = _base_facts(source, python, options, stated, pending, told)
     is_live = source is None and not options.machine and not stated.is_other_machine
     if is_deep and is_live and not words:
         facts = read_compiled(facts)
@@ -229,13 +232,16 @@ def _base_facts(
     options: MachineOptions,
     stated: StatedMachine,
     pending: PendingFacts | None,
+    told: Facts | None,
 ) -> tuple[Facts, tuple[str, ...]]:
     if source is not None:
-        facts, notes = apply_stated(read_source(source), stated)
+        facts, notes = apply_stated(fill_facts(read_source(source), told), stated)
         name = "standard input" if source == "-" else source
         return facts, (say("facts are read from {source}", source=name), *notes)
     if options.machine:
         return _machine_file(options.machine, python, stated)
+    if told is not None and python is None:
+        return apply_stated(told, stated)
     if stated.is_other_machine:
         return stated_facts(stated)
     found = live_facts(python) if pending is None else pending.collect()

@@ -328,10 +328,11 @@ def parse_collect_env(lines: Iterable[str]) -> tuple[ReportPart, ...]:
         One part for each report; empty when there is none. What the report could not
         collect is a gap with the reason, what its form does not have is none.
     """
-    return tuple(_part(block) for block in split_blocks(lines))
+    return tuple(part_of_block(block) for block in split_blocks(lines))
 
 
-def _part(block: Block) -> ReportPart:
+def part_of_block(block: Block) -> ReportPart:
+    """What the fields of one report state, with the gaps of what it could not collect."""
     driver, driver_readings, driver_gaps = _driver(block)
     listed = _gpus(block)
     toolkit, toolkit_gaps = _toolkit(block)

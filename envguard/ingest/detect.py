@@ -9,6 +9,7 @@ from envguard.facts.facts import Facts, decode_json, parse_facts_document
 from envguard.ingest.collect_env import parse_collect_env
 from envguard.ingest.conda_list import parse_conda_list
 from envguard.ingest.ds_report import parse_ds_report
+from envguard.ingest.line_facts import last_error, parse_line_facts
 from envguard.ingest.nvidia_smi import (
     parse_smi_complaints,
     parse_smi_csv,
@@ -67,11 +68,34 @@ def load_text(text: str, where: str) -> Facts:
     if head.startswith("{"):
         _check_document(text, where)
         return parse_facts_document(decode_json(text.lstrip("\ufeff"), where), where)
-    parts = _json_parts(text, head) or _parts(text, where)
-    if not parts:
+    facts = told_facts(text, where)
+    if facts is None:
         what = "is empty" if not head and not text.strip() else "holds nothing that is understood"
         raise InputError(f"{where}: {what}", hint=_EXPECTED)
-    return merge_parts(parts, where)
+    return facts
+
+
+def told_facts(text: str, where: str) -> Facts | None:
+    """Read whatever a text tells of a machine and an environment, in reports or single lines.
+
+    Args:
+        text: A report, a log, an issue's body.
+        where: Name of it, for messages.
+
+    Returns:
+        The facts, with a gap for what is not stated; None when it tells nothing.
+
+    Raises:
+        InputError: An XML document in it is damaged.
+    """
+    parts = _json_parts(text, text[:4096].lstrip("\ufeff \t\r\n"))
+    if parts:
+        return merge_parts(parts, where)
+    lines = tuple(clean_lines(text))
+    near = last_error(lines)
+    reports = _parts(text, lines, where) or parse_filtered_list(lines)
+    parts = (*reports, *parse_line_facts(lines, near))
+    return merge_parts(parts, where, near) if parts else None
 
 
 def _json_parts(text: str, head: str) -> tuple[ReportPart, ...]:
@@ -84,12 +108,11 @@ def _json_parts(text: str, head: str) -> tuple[ReportPart, ...]:
         return ()  # a list with words around it is found line by line
 
 
-def _parts(text: str, where: str) -> tuple[ReportPart, ...]:
-    lines = tuple(clean_lines(text))
+def _parts(text: str, lines: Sequence[str], where: str) -> tuple[ReportPart, ...]:
     found = [part for parse in PARSERS for part in parse(lines)]
     if "<nvidia_smi_log>" in text:
         found.append(_xml_part(strip_controls(text), where))
-    return tuple(found) or parse_filtered_list(lines)
+    return tuple(found)
 
 
 def _xml_part(text: str, where: str) -> ReportPart:

@@ -120,3 +120,30 @@ def strip_controls(text: str) -> str:
 def is_blank(line: str) -> bool:
     """Whether a line holds nothing but spaces."""
     return not line.strip()
+
+
+# An environment is told at the start of a log or around its error, which ends it.
+_MOST_HEAD, _MOST_TAIL = 512 * 1024, 256 * 1024
+
+
+class KeptText:
+    """The beginning and the end of a text that passes by in blocks, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._tail = bytearray()
+
+    def add(self, block: bytes) -> None:
+        """Take the next block."""
+        room = _MOST_HEAD - len(self._head)
+        if room > 0:
+            self._head += block[:room]
+            block = block[room:]
+        self._tail += block[-_MOST_TAIL:]
+        if len(self._tail) > 2 * _MOST_TAIL:
+            del self._tail[:-_MOST_TAIL]
+
+    @property
+    def text(self) -> str:
+        """What was kept; lines in the middle of a long text are missing."""
+        return (self._head + self._tail[-_MOST_TAIL:]).decode("utf-8", "replace")

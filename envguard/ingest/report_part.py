@@ -33,11 +33,13 @@ class ReportPart:
         line: Number of its first line, from 0.
         facts: What it states; what it lacks although its kind has it is a gap.
         lists_all: Its distributions are all that are installed, not a selection.
+        rank: 0 for a report; what stands in loose lines counts behind all reports.
     """
 
     line: int
     facts: Facts
     lists_all: bool = False
+    rank: int = 0
 
 
 def version_or_none(text: str) -> Version | None:
@@ -83,18 +85,20 @@ _WANTED = (
 _CUT = "..."
 
 
-def merge_parts(parts: Sequence[ReportPart], where: str) -> Facts:
+def merge_parts(parts: Sequence[ReportPart], where: str, near: int | None = None) -> Facts:
     """One set of facts out of the parts of a text.
 
-    Driver and host come field by field from the earliest part that states them, GPUs from the
-    earliest list, completed from the others where these agree. The torch that was imported
-    goes before what metadata say. A contradiction leaves its trace in the readings.
+    Driver and host come field by field from the first part that states them, GPUs from the
+    first list, completed from the others where these agree. The torch that was imported
+    goes before what metadata say. A contradiction leaves its trace in the readings, one with
+    loose lines a gap.
 
     Args:
-        parts: In any order.
+        parts: In any order; reports go first, of these the one nearest to the error.
         where: Name of the text, for the gaps of what nothing in it states.
+        near: Number of the line of the error; None where the earliest goes first.
     """
-    ordered = sorted(parts, key=lambda part: part.line)
+    ordered = sorted(parts, key=lambda part: (part.rank, _distance(part.line, near)))
     machines = [part.facts.machine for part in ordered]
     variables = _variables(machines)
     gpus = _merge_gpus([machine.gpus for machine in machines if machine.gpus is not None])
@@ -109,8 +113,49 @@ def merge_parts(parts: Sequence[ReportPart], where: str) -> Facts:
     )
     environment = _merge_environments(ordered)
     merged = Facts(machine, environment)
-    gaps = _open_gaps(ordered, merged)
+    gaps = (*_open_gaps(ordered, merged), *_overruled(ordered, merged))
     return replace(merged, gaps=(*gaps, *_unstated(merged, gaps, where)))
+
+
+def fill_facts(facts: Facts, told: Facts | None) -> Facts:
+    """Facts, completed by what another text about the same run tells.
+
+    Args:
+        facts: Go first, field by field.
+        told: Of the log; None where it tells nothing.
+    """
+    if told is None:
+        return facts
+    merged = merge_parts([ReportPart(0, facts), ReportPart(1, told, rank=3)], "the text")
+    return replace(facts, machine=merged.machine, environment=merged.environment, gaps=merged.gaps)
+
+
+def _distance(line: int, near: int | None) -> int:
+    return line if near is None else abs(line - near)
+
+
+_COMPARED = (
+    "environment.torch.version",
+    "environment.interpreter.version",
+    "machine.driver.version",
+    "machine.driver.cuda",
+)
+
+
+def _overruled(parts: Iterable[ReportPart], merged: Facts) -> Iterator[Gap]:
+    """What loose lines say otherwise than the reports."""
+    for part in parts:
+        for fact in _COMPARED if part.rank else ():
+            said, counted = value_of(part.facts, fact), value_of(merged, fact)
+            if said is not None and not _is_same_version(str(said), str(counted)):
+                words = say("a line says {said}, a report {counted}", said=said, counted=counted)
+                yield Gap(f"{fact}.other", GapReason.MISMATCH, "text", words)
+
+
+def _is_same_version(one: str, other: str) -> bool:
+    """Whether one is the other, possibly with fewer numbers or without its label."""
+    first, second = (text.partition("+")[0].split(".") for text in (one, other))
+    return all(a == b for a, b in zip(first, second, strict=False))
 
 
 def _first_fields(values: Sequence[T]) -> T:
@@ -188,7 +233,7 @@ def _torch_readings(parts: Iterable[ReportPart]) -> tuple[Reading, ...]:
     builds = [
         (part.facts.environment.torch, part.facts.environment.torch.origin.value)
         for part in parts
-        if part.facts.environment and part.facts.environment.torch
+        if not part.rank and part.facts.environment and part.facts.environment.torch
     ]
     words = [(str(b.version), origin) for b, origin in builds if b.version is not None]
     if len({version.partition("+")[0] for version, _ in words}) < 2:

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from envguard.crash.log import read_blocks
 from envguard.crash.memory_use import RunMemory, add_gpu_reading, add_sample
 from envguard.crash.samples import CgroupUse, ProcessUse, Sample
 from envguard.crash.scan import Scanner, search_patterns_of
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from envguard.crash.log import Log
+    from envguard.ingest.plain_text import KeptText
     from envguard.matrix.loader import Matrix
 
 
@@ -531,12 +533,13 @@ def find_record(names: Sequence[str]) -> RunRecord | None:
     return load_record(folders[0]) if folders else None
 
 
-def read_log(names: Sequence[str], matrix: Matrix) -> Log:
+def read_log(names: Sequence[str], matrix: Matrix, kept: KeptText | None = None) -> Log:
     """Scan the logs named, one after the other.
 
     Args:
         names: Files, or ``-`` for standard input; none at all is an empty log.
         matrix: What to look for.
+        kept: Keeps the text of the files, of a record's output nothing.
 
     Returns:
         One log; its matches carry the names of the files when there are several.
@@ -549,12 +552,12 @@ def read_log(names: Sequence[str], matrix: Matrix) -> Log:
         if len(names) > 1:
             scanner.start_file(_shown(name))
         if name == "-":
-            scanner.read(sys.stdin.buffer)
+            _read_stream(scanner, sys.stdin.buffer, kept)
         elif is_folder(name):
             for part in load_record(Path(name)).output_parts:
-                _read_file(scanner, part)
+                _read_file(scanner, part, None)
         else:
-            _read_file(scanner, Path(name))
+            _read_file(scanner, Path(name), kept)
     return scanner.finish(", ".join(map(_shown, names)) or "no log")
 
 
@@ -562,12 +565,19 @@ def _shown(name: str) -> str:
     return "standard input" if name == "-" else Path(name).name
 
 
-def _read_file(scanner: Scanner, path: Path) -> None:
+def _read_stream(scanner: Scanner, stream: BinaryIO, kept: KeptText | None) -> None:
+    for block, is_closed in read_blocks(stream):
+        scanner.feed(block, is_closed=is_closed)
+        if kept is not None:
+            kept.add(block)
+
+
+def _read_file(scanner: Scanner, path: Path, kept: KeptText | None) -> None:
     try:
         with path.open("rb") as stream:
             if _is_endless(stream):
                 raise InputError(f"{path}: is a device, not a log")
-            scanner.read(stream)
+            _read_stream(scanner, stream, kept)
     except (OSError, ValueError) as err:
         raise InputError(f"{path}: cannot be read: {reason_of(err)}") from err
 
