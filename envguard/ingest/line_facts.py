@@ -41,7 +41,8 @@ _MAX_TOLD = 2000
 _MAX_COUNT = 1024
 _BULLETS = " \t-*•|_>+[]`\"'"
 _LABELLED = re.compile(
-    r"([A-Za-z][A-Za-z0-9 ._()?/,#-]{0,60}?)\s*(?:\.{3,80}\s*|:=\s*|={1,2}\s*|:\s*|\s{2,}|\t|\|)(\S.*)"
+    r"([A-Za-z][A-Za-z0-9 ._()?/,#-]{0,60}?)\s*"
+    r"(?:\.{3,80}\s*|:=\s*|={1,2}\s*|:\s*|\s{2,}|\t|\|)(\S.*)"
 )
 _NUMBERED_GPU = re.compile(r"(?:gpu|cuda|device)[ :#]?([0-9]{1,3}(?:[,-][0-9]{1,3}){0,64})")
 _MARKS = re.compile(r"[._`*#]+")
@@ -325,7 +326,7 @@ def _chosen(told: Sequence[Told], near: int | None) -> _Chosen:
         else:
             fields.setdefault(one.field, one)
     gpus = _together([one for one in told if one.field == "gpu"], fields.get("gpu"))
-    return _Chosen(fields, gpus, packages, tuple(_others(ordered, fields)))
+    return _Chosen(fields, gpus, packages, tuple(_others(ordered, fields, gpus)))
 
 
 _FACTS = {
@@ -354,15 +355,18 @@ def _together(gpus: Sequence[Told], best: Told | None) -> tuple[Told, ...]:
     return tuple(alike[first : last + 1])
 
 
-def _others(ordered: Iterable[Told], fields: dict[str, Told]) -> Iterator[Gap]:
+def _others(
+    ordered: Iterable[Told], fields: dict[str, Told], gpus: Sequence[Told]
+) -> Iterator[Gap]:
     """What the same kind of line says otherwise, once for each field."""
     seen: set[str] = set()
+    listed = {one.line for one in gpus}
     for one in ordered:
         best = fields.get(one.field)
         fact = _FACTS.get(one.field)
         if best is None or fact is None or one.kind is not best.kind or one.field in seen:
             continue
-        if one.line != best.line and not _agree(one.value, best.value):
+        if one.line not in {best.line, *listed} and not _agree(one.value, best.value):
             seen.add(one.field)
             detail = say(
                 "line {line} says {value}, line {other} says {said}: the first counts",
@@ -376,8 +380,11 @@ def _others(ordered: Iterable[Told], fields: dict[str, Told]) -> Iterator[Gap]:
 
 def _agree(one: str, other: str) -> bool:
     """Whether two values are one, said with more or fewer words."""
-    first, second = (text.lower().partition("+")[0].strip() for text in (one, other))
-    return first.startswith(second) or second.startswith(first) or second in first or first in second
+    first, second = (_BRACKETS.sub("", text).lower().partition("+")[0] for text in (one, other))
+    first, second = first.partition("(")[0].strip(), second.partition("(")[0].strip()
+    return (
+        first.startswith(second) or second.startswith(first) or second in first or first in second
+    )
 
 
 def _part(told: _Chosen) -> ReportPart:
@@ -408,7 +415,9 @@ def _block(told: _Chosen) -> Block:
 def _named_by(facts: Facts, told: _Chosen) -> Facts:
     """The facts as the text's own: an environment only where one is described."""
     environment = facts.environment
-    gaps = [g for g in facts.gaps if g.fact.startswith(("machine.host.glibc", "environment.torch."))]
+    gaps = [
+        g for g in facts.gaps if g.fact.startswith(("machine.host.glibc", "environment.torch."))
+    ]
     readings = tuple(replace(r, probe=SOURCE) for r in facts.machine.readings)
     if not told.packages and not {"torch", "python"} & told.fields.keys():
         environment = None

@@ -165,7 +165,9 @@ LABELS: dict[str, str] = {
     **dict.fromkeys(("gcc", "gcc version", "c compiler version"), "gcc"),
     **dict.fromkeys(("system ram", "ram", "total ram", "cpu ram", "host ram"), "ram"),
     **dict.fromkeys(("architecture", "processor", "machine"), "architecture"),
-    **dict.fromkeys(("is cuda available", "cuda available", "torch cuda is available"), "available"),
+    **dict.fromkeys(
+        ("is cuda available", "cuda available", "torch cuda is available"), "available"
+    ),
 }
 # What else a line with one of these beginnings names: ``CUDA`` in Lightning's nested list.
 SECTIONS: dict[tuple[str, str], str] = {
@@ -174,15 +176,17 @@ SECTIONS: dict[tuple[str, str], str] = {
     ("system", "os"): "os",
 }
 # Distributions whose version people state beside torch's, by the name that they write.
-PACKAGES = frozenset(
-    """accelerate apex auto-gptq autoawq axolotl bitsandbytes causal-conv1d colossalai cupy datasets
-    deepspeed detectron2 diffusers dgl flash-attn flashinfer flashinfer-python fairseq gptqmodel
-    kernels liger-kernel lightning llamafactory llmcompressor lmdeploy mamba-ssm megatron-core
-    mmcv mmcv-full mmdet mmengine ms-swift nemo-toolkit numba numpy onnxruntime-gpu openrlhf
-    optimum peft pytorch-lightning pytorch-triton ray safetensors sageattention scipy
-    sentence-transformers setuptools sgl-kernel sglang spconv tensorrt tensorrt-llm tokenizers
-    torchao torchaudio torchdata torchtext torchtune torchvision transformer-engine transformers
-    triton triton-windows trl unsloth unsloth-zoo verl vllm xformers""".split()
+PACKAGES: frozenset[str] = frozenset().union(
+    ["accelerate", "apex", "auto-gptq", "autoawq", "axolotl", "bitsandbytes", "causal-conv1d", "colossalai"],
+    ["cupy", "datasets", "deepspeed", "detectron2", "diffusers", "dgl", "flash-attn", "flashinfer"],
+    ["flashinfer-python", "fairseq", "gptqmodel", "kernels", "liger-kernel", "lightning", "llamafactory"],
+    ["llmcompressor", "lmdeploy", "mamba-ssm", "megatron-core", "mmcv", "mmcv-full", "mmdet", "mmengine"],
+    ["ms-swift", "nemo-toolkit", "numba", "numpy", "onnxruntime-gpu", "openrlhf", "optimum", "peft"],
+    ["pytorch-lightning", "pytorch-triton", "ray", "safetensors", "sageattention", "scipy"],
+    ["sentence-transformers", "setuptools", "sgl-kernel", "sglang", "spconv", "tensorrt", "tensorrt-llm"],
+    ["tokenizers", "torchao", "torchaudio", "torchdata", "torchtext", "torchtune", "torchvision"],
+    ["transformer-engine", "transformers", "triton", "triton-windows", "trl", "unsloth", "unsloth-zoo"],
+    ["verl", "vllm", "xformers"],
 )
 # Other spellings of them.
 ALIASES = {
@@ -200,7 +204,10 @@ ALIASES = {
 }
 
 _TWO_OR_MORE = r"[0-9]{1,2}\.[0-9]{1,3}(?:\.[0-9]{1,4})?"
-TORCH_VERSION = r"[0-9]\.[0-9]{1,2}(?:\.[0-9]{1,2})?(?:(?:a|b|rc|\.dev|\.post)[0-9]{1,8})?(?:\+[A-Za-z0-9.]{1,40})?"
+TORCH_VERSION = (
+    r"[0-9]\.[0-9]{1,2}(?:\.[0-9]{1,2})?(?:(?:a|b|rc|\.dev|\.post)[0-9]{1,8})?"
+    r"(?:\+[A-Za-z0-9.]{1,40})?"
+)
 DRIVER_VERSION = r"[3-9][0-9]{2}(?:\.[0-9]{1,3}){1,2}"
 # Product names as they stand in sentences; what else looks like one is passed over.
 _BRANDED = (
@@ -215,8 +222,8 @@ _BOARD = (
     r"L40S?|L20|L4|[Hh](?:100|200|800)|H20|B(?:100|200|300)|GH200|GB(?:10|200|300))"
 )
 _MORE = (
-    r"(?:(?:[ -]?(?:Ti|TI|ti|SUPER|Super|super|D|SXM[2-6]?|sxm[2-6]?|PCI[Ee]|HBM[23]e?|NVL|MIG|Ada|ada|"
-    r"Blackwell|Max-Q|Generation|Laptop|Mobile|Server|Workstation|Edition|GPU|OC)|"
+    r"(?:(?:[ -]?(?:Ti|TI|ti|SUPER|Super|super|D|SXM[2-6]?|sxm[2-6]?|PCI[Ee]|HBM[23]e?|NVL|MIG|"
+    r"Ada|ada|Blackwell|Max-Q|Generation|Laptop|Mobile|Server|Workstation|Edition|GPU|OC)|"
     r"[ -](?:[0-9]{1,3} ?(?:GB|G|gb)\b|[0-9]g\.[0-9]{1,2}gb))(?![A-Za-z]))*"
 )
 GPU_NAME = rf"(?:{_BRANDED}|{_BOARD})(?![0-9A-Za-z]|\.[0-9]){_MORE}"
@@ -284,35 +291,49 @@ _SENTENCES = _forms(
     FormKind.PROSE,
     (
         "torch",
-        rf"{_NOT_INSIDE}(?:[Pp]y)?[Tt]orch(?: [Vv]ersion| ver\.?)?[ :=]{{1,3}}[vV]?({TORCH_VERSION})"
-        r"(?![\w.]*[\w/])",
+        rf"{_NOT_INSIDE}(?:[Pp]y)?[Tt]orch(?: [Vv]ersion| ver\.?)?[ :=]{{1,3}}[vV]?"
+        rf"({TORCH_VERSION})(?![\w.]*[\w/])",
     ),
     ("torch", rf"{_NOT_INSIDE}(?:[Pp]y)?[Tt]orch==({TORCH_VERSION})(?![\w.]*[\w/])"),
-    ("any_cuda", rf"{_NOT_INSIDE}(?:CUDA|cuda|Cuda)(?: [Vv]ersion)?[ :=]{{1,3}}[vV]?({_TWO_OR_MORE})"),
+    (
+        "any_cuda",
+        rf"{_NOT_INSIDE}(?:CUDA|cuda|Cuda)(?: [Vv]ersion)?[ :=]{{1,3}}[vV]?({_TWO_OR_MORE})",
+    ),
     ("driver", rf"(?i:driver)s?(?i: version)?[ :=v]{{1,4}}({DRIVER_VERSION})(?![\d.]*\d)"),
     ("driver", rf"(?<![\w.])({DRIVER_VERSION})(?i: (?:nvidia )?drivers?\b)"),
     (
         "driver_cuda",
         rf"(?:Driver Version: ?{DRIVER_VERSION} {{1,20}})CUDA Version: ?({_TWO_OR_MORE})",
     ),
-    ("nvcc", rf"{_NOT_INSIDE}(?:nvcc|CUDA [Tt]oolkit|cuda toolkit)[ :=]{{1,3}}[vV]?({_TWO_OR_MORE})"),
-    ("python", rf"{_NOT_INSIDE}[Pp]ython(?: [Vv]ersion)?[ :=]{{1,3}}(3\.[0-9]{{1,2}}(?:\.[0-9]{{1,2}})?)"),
-    ("os", r"\b((?:Ubuntu|Debian|CentOS|Rocky Linux|Windows) ?[0-9]{1,2}(?:\.[0-9]{2})?(?:\.[0-9])?)\b"),
+    (
+        "nvcc",
+        rf"{_NOT_INSIDE}(?:nvcc|CUDA [Tt]oolkit|cuda toolkit)[ :=]{{1,3}}[vV]?({_TWO_OR_MORE})",
+    ),
+    (
+        "python",
+        rf"{_NOT_INSIDE}[Pp]ython(?: [Vv]ersion)?[ :=]{{1,3}}(3\.[0-9]{{1,2}}(?:\.[0-9]{{1,2}})?)",
+    ),
+    (
+        "os",
+        r"\b((?:Ubuntu|Debian|CentOS|Rocky Linux|Windows) ?"
+        r"[0-9]{1,2}(?:\.[0-9]{2})?(?:\.[0-9])?)\b",
+    ),
     ("gpu", rf"{_NOT_INSIDE}{_COUNT}({GPU_NAME})s?{_LAST}"),
     (
         "gpu",
-        rf"(?:{_NOT_INSIDE}(?P<count>[0-9]{{1,3}}) ?[x×*] ?|\b(?:[Mm]y|[Aa]|[Oo]n|[Tt]wo|[Ff]our|[Ee]ight) )"  # noqa: RUF001 - people type it
-        rf"({_BARE})s?(?![\w/.]*[\w/])",
+        rf"(?:{_NOT_INSIDE}(?P<count>[0-9]{{1,3}}) ?[x×*] ?|"  # noqa: RUF001 - people type it
+        rf"\b(?:[Mm]y|[Aa]|[Oo]n|[Tt]wo|[Ff]our|[Ee]ight) )({_BARE})s?(?![\w/.]*[\w/])",
     ),
 )
 FORMS: tuple[LineForm, ...] = (*_OWN_WORDS, *_SENTENCES)
 # A sentence with one of these is about another environment than the one that failed: a wish, an
 # attempt, an advice, a comparison.
 ELSEWHERE = re.compile(
-    r"(?i)\b(?:requir\w*|needs?|needed|recommend\w*|support\w*|should|tried|try|tested|previous\w*|"
-    r"earlier|before|used to|worked|works?|working|downgrad\w*|upgrad\w*|install|reinstall\w*|"
-    r"installing|collecting|downloading|downloaded|using cached|expect\w*|minimum|at least|"
-    r"compatible|incompatible|built (?:for|with|against)|compiled (?:for|with|against)|instead|"
-    r"if you|only|e\.g|uninstall\w*|found existing|was fine|same (?:problem|issue|error)|or (?:higher|newer|"
-    r"later|above|lower|older)|because|depends|you require|has no|no matching|could not find)\b|>=|<=|~=|!=|->|=>|<[0-9]|>[0-9]|^(?:FROM|RUN|ARG|ENV|pip|conda|uv) "
+    r"(?i)\b(?:requir\w*|needs?|needed|recommend\w*|support\w*|should|tried|try|tested|"
+    r"previous\w*|earlier|before|used to|worked|works?|working|was fine|downgrad\w*|upgrad\w*|"
+    r"install|reinstall\w*|installing|uninstall\w*|found existing|collecting|download\w*|"
+    r"using cached|expect\w*|minimum|at least|(?:in)?compatible|built (?:for|with|against)|"
+    r"compiled (?:for|with|against)|instead|if you|only|e\.g|same (?:problem|issue|error)|"
+    r"or (?:higher|newer|later|above|lower|older)|because|depends|you require|has no|no matching|"
+    r"could not find)\b|>=|<=|~=|!=|->|=>|<[0-9]|>[0-9]|^(?:FROM|RUN|ARG|ENV|pip|conda|uv) "
 )

@@ -246,10 +246,13 @@ def _merge_environments(parts: Sequence[ReportPart]) -> Environment | None:
     if not found:
         return None
     interpreters = [e.interpreter for e in found if e.interpreter is not None]
+    ranks = [part.rank for part in parts if part.facts.environment is not None]
+    torches = [(rank, e.torch) for rank, e in zip(ranks, found, strict=True) if e.torch is not None]
+    best = min((rank for rank, _ in torches), default=0)
     return Environment(
         interpreter=_first_fields(interpreters) if interpreters else None,
         distributions=_merge_distributions(found),
-        torch=_merge_torch([e.torch for e in found if e.torch is not None]),
+        torch=_merge_torch([torch for rank, torch in torches if rank == best]),
         manager=next((e.manager for e in found if e.manager is not None), None),
     )
 

@@ -271,6 +271,6 @@ def stated_facts(
         gaps=tuple(
             Gap(fact, GapReason.NOT_ASKED, STATED, "not stated")
             for fact in ("machine.driver.version", "machine.driver.cuda", "machine.gpus")
-        )
+        ),
     )
     return apply_stated(empty, stated)

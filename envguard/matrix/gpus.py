@@ -204,9 +204,7 @@ class GpuTable:
         if not any(letter.isdigit() for letter in begin):
             return ()
         rows = self.document.rows("gpu")
-        return tuple(
-            row.build(GpuModel) for row in rows if begin in f" {_plain(row.text('name'))}"
-        )
+        return tuple(row.build(GpuModel) for row in rows if begin in f" {_plain(row.text('name'))}")
 
     def _find_decorated(self, name: str) -> tuple[GpuModel, ...]:
         """The products of a name without the words that its board's maker put in: OC, SUPRIM.

@@ -53,7 +53,8 @@ def test_quotes_change_nothing(path: Path) -> None:
 
 def without_lines(facts: Facts) -> Facts:
     """Words around a text move its lines, which nothing but the order depends on."""
-    return replace(facts, taken_at="")
+    gaps = tuple(replace(g, detail="") if g.fact.endswith(".other") else g for g in facts.gaps)
+    return replace(facts, taken_at="", gaps=gaps)
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=names)
@@ -103,7 +104,7 @@ def test_facts_document_with_a_byte_order_mark_is_read_back() -> None:
         ("", "x.txt: is empty"),
         (" \n\t\n", "x.txt: is empty"),
         ("just some words\nand more\n", "x.txt: holds nothing that is understood"),
-        ("GPU models and configuration: 2x A100\n", "holds nothing that is understood"),
+        ("GPU models and configuration: two of them\n", "holds nothing that is understood"),
         ("\x00\x01\x02" * 50, "holds nothing that is understood"),
         ("[]", "holds nothing that is understood"),
         ('[{"a": 1}]', "holds nothing that is understood"),

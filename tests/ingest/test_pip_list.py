@@ -117,7 +117,7 @@ def test_rows_that_came_through_grep_are_a_part_of_the_list(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["hello 1\n", "torch 2.6.0\nthis is what I have\n", "torch\n", "page 1\nof 2\n"]
+    "text", ["hello 1\n", "trainer 2.6.0\nthis is what I have\n", "torch\n", "page 1\nof 2\n"]
 )
 def test_other_short_lines_are_no_list(text: str) -> None:
     with pytest.raises(InputError, match="holds nothing that is understood"):
