@@ -29,7 +29,9 @@ _BEFORE, _AFTER = 200, 1200
 _LONG, _OVERLAP = 4096, 256
 LONG_PIECE = 2 * _LONG
 _SHOWN = 400
-_MOST_JOINED = 2
+# Lines that carry on a message, and the paragraph in which a solver gives its reasons.
+_MOST_JOINED, _LONGEST_PARAGRAPH = 2, 30
+_OPENS_PARAGRAPH = ("Because ", "So, because ")
 # What a pattern says about digits without asking for certain ones: names, counts and classes.
 _OF_ANY_DIGIT = re.compile(r"\(\?P<\w+>|\{\d+(?:,\d*)?\}|\\d|\\x[0-9a-f]{2}|0-9")
 _ANSI = re.compile(
@@ -210,7 +212,8 @@ def _forms(text: str, following: Sequence[bytes]) -> Iterator[str]:
     if text != bare:
         yield text
     joined = whole = bare
-    for raw in following[:_MOST_JOINED]:
+    most = _LONGEST_PARAGRAPH if bare.startswith(_OPENS_PARAGRAPH) else _MOST_JOINED
+    for raw in following[:most]:
         more = unwrap(raw[:_AFTER].decode("utf-8", "replace"))
         if not goes_on(joined, more):
             break
@@ -268,7 +271,7 @@ def find_signatures(text: str, matrix: Matrix) -> tuple[SignatureMatch, ...]:
 def lines_after(lines: Sequence[bytes], index: int) -> Sequence[bytes]:
     """The lines that may carry on a message; none after a line that a terminal wrote over."""
     is_plain = b"\r" not in lines[index].rstrip(b"\r")
-    return lines[index + 1 : index + 1 + _MOST_JOINED] if is_plain else ()
+    return lines[index + 1 : index + 1 + _LONGEST_PARAGRAPH] if is_plain else ()
 
 
 def _first_place(mark: SearchPattern, piece: bytes) -> int:

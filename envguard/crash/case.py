@@ -170,13 +170,16 @@ def worked_after(case: Case, hit: SignatureMatch) -> bool:
 
 
 def own_exceptions(case: Case) -> tuple[SignatureMatch, ...]:
-    """Exceptions that ended the program: not a launcher's, not ignored, not survived."""
+    """Exceptions that ended the program: not a launcher's or a build's, not ignored or survived."""
     ignored = [hit.order for hit in case.log.all("ignored-exception")]
     of_launchers = tuple(name for row in case.table.launchers for name in row.raises)
+    # A build's last exception says that a command failed; the error is the command's own.
+    wrappers = {hit.order for hit in case.log.all("build-wrapper")}
     return tuple(
         hit
         for hit in case.log.all("python-exception")
         if not hit.groups["type"].endswith(of_launchers)
+        and hit.order not in wrappers
         and not any(0 < hit.order - order <= _IGNORED_LINES for order in ignored)
         and not went_on(case, hit)
     )

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envguard.crash.cause_findings import check_shown
-from envguard.crash.rules.build import check_toolkit_version
+from envguard.crash.rules.build import (
+    check_build_memory,
+    check_host_compiler,
+    check_toolkit_version,
+)
 from envguard.crash.rules.driver import (
     check_driver_age,
     check_no_gpu,
@@ -28,9 +32,11 @@ from envguard.crash.rules.install import (
     check_cpu_build_installed,
     check_guessed_backend,
     check_index_exists,
+    check_install_conflict,
     check_kept_torch,
     check_other_interpreter,
     check_site_roots,
+    check_solver_words,
     check_torch_file,
     check_torch_for_board,
     check_unserved_requests,
@@ -91,6 +97,10 @@ RULES: tuple[Rule, ...] = (
     check_missing_library,
     check_system_library,
     check_toolkit_version,
+    check_host_compiler,
+    check_build_memory,
+    check_install_conflict,
+    check_solver_words,
     check_hardware,
     check_kernel_faults,
     check_host_memory,

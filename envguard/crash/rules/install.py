@@ -366,3 +366,117 @@ def _finding(
         (replace(frame, groups=groups), of_torch, *failures[:1]),
         more=(Evidence("torch imported from", torch_root, case.log.name),),
     )
+
+
+_COMPANIONS = _COMPILED_AGAINST_TORCH | {"torch", "triton"}
+
+
+def check_install_conflict(case: Case) -> Iterator[Finding]:
+    """What pip leaves unfit behind it: with torch among it a failure, else a warning."""
+    hits = sorted(case.log.all("pip-left-conflict"), key=lambda hit: not _is_about_torch(hit))
+    if not hits:
+        return
+    first = hits[0]
+    if "missing" in first.groups:
+        groups = {"who": first.groups["who2"], "need": first.groups["missing"]}
+        named = replace(first, groups=groups)
+        yield make_finding(case, "install-conflict.missing", Status.WARN, (named, *hits[1:]))
+        return
+    before = case.log.first("torch-before")
+    was = next(iter(before.groups.values())) if before is not None else ""
+    if before is not None and _name(first.groups["name"]) == "torch":
+        is_other = was.rstrip(":") != first.groups["have"]
+        if is_other:
+            named = replace(first, groups={**first.groups, "before": was})
+            yield make_finding(
+                case, "install-replaced-torch", Status.FAIL, (named, before, *hits[1:])
+            )
+            return
+    status = Status.FAIL if _is_about_torch(first) else Status.WARN
+    yield make_finding(case, "install-conflict", status, tuple(hits))
+
+
+def _name(text: str) -> str:
+    return text.lower().replace("-", "_")
+
+
+def _is_about_torch(hit: SignatureMatch) -> bool:
+    who, _, _ = (hit.groups.get("who") or hit.groups.get("who2", "")).partition(" ")
+    return _name(hit.groups.get("name", "")) in _COMPANIONS or _name(who) in _COMPANIONS
+
+
+# What a solver's paragraph may tell beside requirements that exclude each other, and what says it.
+_IN_PARAGRAPH = {
+    "no-platform-wheel": "no-wheel-for-platform",
+    "no-python-wheel": "no-wheel-for-python.any",
+    "requires-python-range": "python-not-supported.range",
+    "requires-other-python": "python-not-supported",
+    "name-not-found": "release-not-found.name",
+    "release-listed": "release-not-found",
+}
+_SAID_ELSEWHERE = ("no-such-local-version", "torch-not-found", "solver-torch-label")
+_NEEDS = re.compile(
+    r"(?P<who>[A-Za-z][\w.\-\[\]]{0,60}(?:[=<>!~]=?[^\s,]{1,40})?|your project|the requested) "
+    r"(?:depends on|requires?) (?P<need>[A-Za-z][\w.\-\[\]]{0,60}\s?[=<>!~(][^\s;]{1,60})"
+)
+_YOU = re.compile(r"\byou require (?P<need>[A-Za-z][\w.\-\[\]]{0,60}[=<>!~]=?[^\s;]{1,60})")
+
+
+def check_solver_words(case: Case) -> Iterator[Finding]:
+    """Who needs what, where a solver of uv, pip, poetry or pdm finds no set of versions."""
+    if case.log.has(*_SAID_ELSEWHERE):
+        return
+    pip = case.log.first("pip-impossible")
+    if pip is not None:
+        yield from _conflict(case, pip, _needs_of_pip(case))
+        return
+    for hit in case.log.all("solver-because"):
+        text = f"Because {hit.groups['why']}."
+        name = next((n for n in _IN_PARAGRAPH if _pattern(case, n).search(text)), None)
+        if name is not None:
+            match = _pattern(case, name).search(text)
+            groups = {k: v for k, v in match.groupdict().items() if v} if match else {}
+            named = replace(hit, groups=groups)
+            if not case.log.has(name):
+                yield make_finding(case, _IN_PARAGRAPH[name], Status.FAIL, (named,))
+            return
+        needs = [(m["who"], m["need"]) for m in _NEEDS.finditer(text)]
+        needs += [("the request", m["need"]) for m in _YOU.finditer(text)]
+        yield from _conflict(case, hit, needs)
+
+
+def _pattern(case: Case, name: str) -> re.Pattern[str]:
+    return case.matrix.causes.signature(name).pattern
+
+
+def _needs_of_pip(case: Case) -> list[tuple[str, str]]:
+    """Who needs what, of what pip lists below 'The conflict is caused by'."""
+    return [
+        (
+            hit.groups.get("who", "the request"),
+            next(hit.groups[name] for name in ("need", "need2", "need3") if name in hit.groups),
+        )
+        for hit in case.log.all("pip-needs")
+    ]
+
+
+def _conflict(case: Case, hit: SignatureMatch, needs: list[tuple[str, str]]) -> Iterator[Finding]:
+    """The first package of which two demands differ; nothing where the words name none."""
+    for index, (who, need) in enumerate(needs):
+        for other, also in needs[index + 1 :]:
+            if _package(need) == _package(also) and need != also:
+                groups = {
+                    "who": who,
+                    "need": need.rstrip(",."),
+                    "other": other,
+                    "also": also.rstrip(",."),
+                }
+                named = replace(hit, groups=groups)
+                more = case.matches("pip-needs") if hit.id == "pip-impossible" else ()
+                yield make_finding(case, "requirements-conflict", Status.FAIL, (named, *more))
+                return
+
+
+def _package(need: str) -> str:
+    match = re.match(r"[\w.-]+", need)
+    return _name(match[0]) if match else need
