@@ -34,6 +34,9 @@ def check_toolkit_version(case: Case) -> Iterator[Finding]:
         yield make_finding(case, "toolkit-minor-mismatch-ok", Status.WARN, (named,))
     elif is_minor:
         yield make_finding(case, "toolkit-minor-mismatch", Status.FAIL, (named, *also))
+    elif case.log.has("isolated-torch"):
+        also = (*also, *case.matches("isolated-torch"))
+        yield make_finding(case, "toolkit-major-mismatch.isolated", Status.FAIL, (named, *also))
     else:
         yield make_finding(case, "toolkit-major-mismatch", Status.FAIL, (named, *also))
 
