@@ -10,6 +10,7 @@ from packaging.specifiers import SpecifierSet
 from envguard.backend import BuildRequirements, has_gpu_to_serve, nearest_build
 from envguard.checks import run_checks
 from envguard.checks.remedies import install_command
+from envguard.checks.wishes import as_of_today
 from envguard.facts.findings import Remedy, Status
 from envguard.facts.machine import OperatingSystem
 from envguard.facts.report import Recommendation, Report, make_report
@@ -50,6 +51,8 @@ def judge(
     completed = complete_facts(facts, matrix)
     options = replace(options, torch_index=torch_index)
     findings = run_checks(completed, matrix, options)
+    firm = frozenset(f.package for f in findings if f.cause == "no-release-fits" and f.package)
+    findings = tuple(as_of_today(finding, completed, firm) for finding in findings)
     recommended = None
     if _asks_for_build(completed, findings, matrix):
         candidate = _nearest_build(completed, matrix, options)

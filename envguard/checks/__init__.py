@@ -76,6 +76,7 @@ from envguard.checks.wheel import (
     check_python_tag,
     check_torch_present,
 )
+from envguard.checks.wishes import check_made_for_here, check_not_judged, check_wishes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,7 +89,10 @@ if TYPE_CHECKING:
     Check = Callable[[Facts, Matrix, CheckOptions], Iterator[Finding]]
 
 CHECKS: tuple[Check, ...] = (
+    check_made_for_here,
     check_torch_present,
+    check_wishes,
+    check_not_judged,
     check_lock_record,
     check_accelerator,
     check_gpu_visible,

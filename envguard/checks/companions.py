@@ -298,13 +298,14 @@ def check_capability(facts: Facts, matrix: Matrix, options: CheckOptions) -> Ite
         return
     for package in packages_of(facts, matrix):
         for row in package.ranges:
-            if row.capability is not None:
-                old = tuple(g for g in gpus if g.capability and g.capability < row.capability)
-                if old:
-                    yield _too_old_gpu(package, row, old, facts, is_every=len(old) == len(gpus))
+            left_out = tuple(g for g in gpus if g.capability and not row.serves(g.capability))
+            if left_out:
+                yield _not_served(
+                    package, row, left_out, facts, is_every=len(left_out) == len(gpus)
+                )
 
 
-def _too_old_gpu(
+def _not_served(
     package: Package, row: PackageRange, old: tuple[Gpu, ...], facts: Facts, *, is_every: bool
 ) -> Finding:
     is_feature = row.scope is BreakScope.FEATURE
@@ -317,9 +318,10 @@ def _too_old_gpu(
         cause="package-gpu-too-old" if is_feature else "arch-missing-old-gpu",
         status=status,
         title=say(
-            "{package} needs compute capability {capability} for {feature}",
+            "{package} needs compute capability {capability}{end} for {feature}",
             package=package.words,
             capability=row.capability,
+            end=say(" to below {end}", end=row.capability_end) if row.capability_end else "",
             feature=row.feature,
         ),
         detail=join_sentences(

@@ -21,7 +21,8 @@ from envguard.facts.machine import OperatingSystem, Platform
 from envguard.facts.sentences import join_sentences, say
 from envguard.facts.versions import CPU, Backend
 from envguard.fit import grade_code, needs_own_code
-from envguard.matrix.complete import capability_of, possible_platforms, requirers_of_torch
+from envguard.matrix.complete import capability_of, possible_platforms
+from envguard.matrix.picks import is_about_torch, requirers_of_torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -322,9 +323,12 @@ def check_torch_present(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
     if len({version.public for version in wanted.values()}) > 1:
         yield _contradicting(wanted)
         return
-    where = environment.document or (
-        environment.interpreter.executable if environment.interpreter else None
-    )
+    if any(gap.reason is GapReason.MISMATCH and gap.fact in _BOUNDS for gap in facts.gaps):
+        return  # not made for here: what it would hold elsewhere says nothing
+    if environment.document is not None:
+        yield _none_judged(environment, environment.document, gap, matrix)
+        return
+    where = environment.interpreter.executable if environment.interpreter else None
     absent = "is not among the pins" if environment.is_open else "is not installed"
     yield Finding(
         code="WHL001",
@@ -333,6 +337,47 @@ def check_torch_present(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
         title=say("torch {what}: there is nothing to judge", what=absent),
         detail=say("looked at {places}", places=where) if where else "",
         package="torch",
+    )
+
+
+# What a file says of where it may be installed.
+_BOUNDS = frozenset({"environment.interpreter", "environment.platform"})
+
+
+def _none_judged(
+    environment: Environment, document: str, gap: Gap | None, matrix: Matrix
+) -> Finding:
+    """A file without a torch: nothing in it concerns us, or nothing in it could be judged."""
+    names = [
+        found.name
+        for found in environment.distributions or ()
+        if is_about_torch(found, matrix) or found.name in matrix.machines.needs
+    ]
+    if not names and gap is None:
+        return Finding(
+            code="WHL001",
+            cause="nothing-to-judge",
+            status=Status.OK,
+            title=say("{document} names nothing that needs torch or a GPU", document=document),
+            package="torch",
+        )
+    why = say("{detail}. ", detail=gap.detail) if gap is not None else ""
+    listed = ", ".join(names[:8]) + (" ..." if len(names) > 8 else "")
+    named = say("It names {packages}, and no torch.", packages=listed) if names else ""
+    return Finding(
+        code="WHL017",
+        cause="nothing-judged",
+        status=Status.UNKNOWN,
+        title=say("nothing in {document} could be judged", document=document),
+        detail=join_sentences(
+            say("{why}{named}", why=why, named=named),
+            "Which torch they get, and whether it runs here, stands nowhere in it.",
+        ),
+        package="torch",
+        evidence=tuple(
+            Evidence(f"distribution[{name}]", "named", "document") for name in names[:8]
+        ),
+        remedy=Remedy("name torch in the file, or check the lock or the environment made from it"),
     )
 
 

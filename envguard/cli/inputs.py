@@ -97,6 +97,7 @@ def lay_lockfile(
         platform=facts.machine.host.platform,
         python=interpreter.version if interpreter else None,
         is_free_threaded=bool(interpreter and interpreter.is_free_threaded),
+        is_python_stated=is_python_stated,
     )
     try:
         found = load_lockfile(path, text, target=target, read=_read_included)
@@ -107,7 +108,10 @@ def lay_lockfile(
     if not is_python_stated and _refuses_python(found):
         target, interpreter = LockfileTarget(platform=target.platform), None
         found = load_lockfile(path, text, target=target, read=_read_included)
-    return _replaced(facts, found, interpreter), (_remark(path, target),)
+    own = None if is_python_stated else found.environment.interpreter
+    if own is not None:
+        target = replace(target, python=own.version)
+    return _replaced(facts, found, own or interpreter), (_remark(path, target),)
 
 
 def _is_report(text: str, path: str) -> bool:

@@ -6,6 +6,7 @@ import re
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.facts.versions import (
@@ -110,7 +111,13 @@ class BuildOrigin(Enum):
     PIN = "pin"
     LOCKFILE = "lockfile"
     REQUIRED = "required by a pin"
+    WISHED = "taken today"
     REPORT = "report"
+
+
+_TO_INSTALL = frozenset(
+    {BuildOrigin.PIN, BuildOrigin.LOCKFILE, BuildOrigin.REQUIRED, BuildOrigin.WISHED}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +149,7 @@ class TorchBuild:
     @property
     def is_to_install(self) -> bool:
         """It is stated or follows from what is stated; nothing was installed or imported."""
-        return self.origin in {BuildOrigin.PIN, BuildOrigin.LOCKFILE, BuildOrigin.REQUIRED}
+        return self.origin in _TO_INSTALL
 
     @property
     def backend(self) -> Backend | None:
@@ -152,6 +159,26 @@ class TorchBuild:
         if self.accelerator is Accelerator.CUDA and self.cuda is not None:
             return Backend(self.cuda)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A requirement that leaves the version open: ``torch>=2.1,<2.7``, or a bare name.
+
+    Args:
+        name: Normalised name.
+        specifier: The versions that it admits; empty admits every one.
+        line: Line of the document that states it.
+    """
+
+    name: str
+    specifier: SpecifierSet = SpecifierSet()
+    line: int | None = None
+
+    def __str__(self) -> str:
+        order = {">": 0, "~": 1, "=": 2, "<": 3, "!": 4}
+        clauses = sorted(map(str, self.specifier), key=lambda text: (order[text[0]], text))
+        return self.name + ",".join(clauses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +193,9 @@ class Environment:
         document: Path of the lockfile or requirements file that states the pins.
         lock: What envguard wrote into the lockfile, where it made it.
         is_open: Only a part is stated: an installer brings along what it requires.
+        wishes: What the document asks for without saying which release.
+        indexes: Indexes that the document names, the main one first, which is empty where it
+            is the installer's own; empty where it names none.
     """
 
     interpreter: Interpreter | None = None
@@ -175,6 +205,12 @@ class Environment:
     document: str | None = None
     lock: LockRecord | None = None
     is_open: bool = False
+    wishes: tuple[Wish, ...] = ()
+    indexes: tuple[str, ...] = ()
+
+    def wish(self, name: str) -> Wish | None:
+        """The wish for this normalised name, or None."""
+        return next((wish for wish in self.wishes if wish.name == name), None)
 
     def distribution(self, name: str) -> Distribution | None:
         """The distribution with this normalised name that imports would take, or None."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
 
 from envguard.facts.environment import (
     BuildOrigin,
     Distribution,
     Environment,
+    Interpreter,
     Label,
     TorchBuild,
+    Wish,
     label_of_url,
     label_of_version,
     parse_label,
 )
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.sentences import join_sentences, say
-from envguard.ingest.lock_entry import admits, environments_of
+from envguard.ingest.lock_entry import admits, environments_of, holds
 from envguard.ingest.pip_list import sort_distributions
 
 if TYPE_CHECKING:
@@ -44,10 +49,12 @@ def choose_entries(
         The environment. Where the target leaves several entries of one name, all of them are
         listed and a gap names them; a torch that cannot be told has neither version nor build.
     """
+    if locked.python is not None and not target.is_python_stated:
+        target = replace(target, python=locked.python, is_free_threaded=False)
     environments = environments_of(target, locked.requires_python)
     taken = [locked.select(variables, "") for variables in environments]
     chosen = frozenset().union(*taken)
-    gaps = [*locked.gaps, *_python_gap(locked, target)]
+    gaps = [*locked.gaps, *(_python_gap(locked, target) or _marker_gap(locked, target))]
     torches = [i for i in sorted(chosen) if locked.entries[i].name == TORCH]
     if not torches:
         torches, elsewhere = _elsewhere(locked, target)
@@ -56,12 +63,15 @@ def choose_entries(
     by_name: dict[str, list[Entry]] = {}
     for position in sorted(chosen):
         by_name.setdefault(locked.entries[position].name, []).append(locked.entries[position])
+    if locked.is_open:
+        by_name = {name: _joined(found) for name, found in by_name.items()}
     explained = {gap.fact for gap in gaps}
     ambiguous = [_ambiguous(n, found, target) for n, found in by_name.items() if len(found) > 1]
     gaps += [gap for gap in ambiguous if gap.fact not in explained]
     gaps += [gap for found in by_name.values() for gap in _missing_wheel(found, target)]
-    torch, torch_gaps = torch_of([locked.entries[i] for i in torches], target)
+    torch, torch_gaps = torch_of(by_name.get(TORCH, []), target)
     environment = Environment(
+        interpreter=Interpreter(version=locked.python) if locked.python else None,
         distributions=sort_distributions(
             _distribution(entry, target) for found in by_name.values() for entry in found
         ),
@@ -70,18 +80,59 @@ def choose_entries(
         document=name,
         lock=locked.record,
         is_open=locked.is_open,
+        wishes=tuple(
+            Wish(entry.name, entry.wish, entry.line)
+            for found in by_name.values()
+            for entry in found
+            if entry.wish is not None
+        ),
+        indexes=locked.indexes,
     )
     return environment, (*gaps, *torch_gaps)
 
 
-def _python_gap(locked: Locked, target: LockfileTarget) -> Iterable[Gap]:
-    if target.python is not None and not admits(locked.requires_python, target.python):
-        detail = say(
-            "the lock requires Python {required}, here is {python}",
-            required=locked.requires_python,
-            python=target.python,
+def _joined(found: list[Entry]) -> list[Entry]:
+    """Several requirements on one package: a pin decides, and wishes narrow each other."""
+    pinned = [entry for entry in found if entry.wish is None]
+    if pinned or len(found) == 1:
+        return list(
+            {(e.version, e.url, e.index_url): e for e in reversed(pinned or found)}.values()
         )
-        yield Gap("environment.interpreter", GapReason.MISMATCH, SOURCE, detail)
+    bound = SpecifierSet()
+    for entry in found:
+        bound &= entry.wish or SpecifierSet()
+    return [replace(found[0], wish=bound)]
+
+
+def _python_gap(locked: Locked, target: LockfileTarget) -> tuple[Gap, ...]:
+    if target.python is None or admits(locked.requires_python, target.python):
+        return ()
+    detail = say(
+        "it requires Python {required}, here is {python}",
+        required=locked.requires_python,
+        python=target.python,
+    )
+    return (Gap("environment.interpreter", GapReason.MISMATCH, SOURCE, detail),)
+
+
+def _marker_gap(locked: Locked, target: LockfileTarget) -> tuple[Gap, ...]:
+    """None of the environments that the file is made for is the target's."""
+    named = locked.markers
+    if not named or target.platform is None or _is_for(locked, target):
+        return ()
+    is_by_python = _is_for(locked, replace(target, python=None))
+    detail = say(
+        "it is made for {environments}, not for {target}",
+        environments=join_sentences(*named[:4], by=" or "),
+        target=target,
+    )
+    fact = "environment.interpreter" if is_by_python else "environment.platform"
+    return (Gap(fact, GapReason.MISMATCH, SOURCE, detail),)
+
+
+def _is_for(locked: Locked, target: LockfileTarget) -> bool:
+    candidates = environments_of(target, locked.requires_python)
+    return any(holds(marker, variables) for marker in locked.markers for variables in candidates)
 
 
 def _elsewhere(locked: Locked, target: LockfileTarget) -> tuple[list[int], list[Gap]]:
@@ -195,10 +246,12 @@ def torch_of(
 
 
 def _build(entry: Entry, target: LockfileTarget) -> tuple[TorchBuild, tuple[Gap, ...]]:
-    label, trouble = _label(entry, target)
+    label = _label(entry, target)
     address = entry.index_url or entry.url
     is_plain = address is None or (
-        entry.url is None and label.accelerator is None and not trouble and _is_plain(address)
+        entry.url is None
+        and label.accelerator is None
+        and (_is_plain(address) or _is_default_build(entry, target))
     )
     build = TorchBuild(
         version=entry.version,
@@ -207,9 +260,7 @@ def _build(entry: Entry, target: LockfileTarget) -> tuple[TorchBuild, tuple[Gap,
         origin=BuildOrigin.LOCKFILE,
         index_url=None if is_plain else address,
     )
-    if not trouble:
-        return build, ()
-    return build, (Gap("environment.torch.cuda", GapReason.UNREADABLE, SOURCE, trouble),)
+    return build, ()
 
 
 def _is_plain(index_url: str) -> bool:
@@ -217,22 +268,25 @@ def _is_plain(index_url: str) -> bool:
     return index_url.rstrip("/").rpartition("/")[2] in {"simple", "+simple", "pypi"}
 
 
-def _label(entry: Entry, target: LockfileTarget) -> tuple[Label, str]:
-    """What version, wheels, address and index tell, in this order; and why it is too little."""
+def _is_default_build(entry: Entry, target: LockfileTarget) -> bool:
+    """A wheel without a label in a folder of the PyTorch index is the platform's default build.
+
+    The folders for CUDA also hold the wheels of processors and systems without such a build.
+    """
+    fitting = any(wheel.fits(target) and not wheel.label for wheel in entry.wheels)
+    return fitting and label_of_url(entry.index_url or "").cuda is not None
+
+
+def _label(entry: Entry, target: LockfileTarget) -> Label:
+    """What version, wheels, address and index tell, in this order."""
     label = label_of_version(entry.version)
-    if label.accelerator is not None or entry.trouble:
-        return label, entry.trouble if label.accelerator is None else ""
-    fitting = [wheel for wheel in entry.wheels if wheel.fits(target)]
-    labels = {parse_label(wheel.label) for wheel in fitting}
+    if label.accelerator is not None:
+        return label
+    labels = {parse_label(wheel.label) for wheel in entry.wheels if wheel.fits(target)}
     if len(labels) == 1 and (found := labels.pop()).accelerator is not None:
-        return found, ""
+        return found
     if entry.url is not None:
-        return label_of_url(entry.url), ""
-    by_index = label_of_url(entry.index_url) if entry.index_url else Label()
-    if fitting and by_index.cuda is not None:
-        # the folders of the PyTorch index for CUDA also hold CPU wheels of other processors
-        word = say(
-            "its wheel {wheel} has no label although its index has one", wheel=fitting[0].filename
-        )
-        return Label(), word
-    return by_index, ""
+        return label_of_url(entry.url)
+    if not entry.index_url or _is_default_build(entry, target):
+        return Label()
+    return label_of_url(entry.index_url)

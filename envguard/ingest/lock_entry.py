@@ -149,11 +149,13 @@ class LockfileTarget:
         platform: System and processor.
         python: Python version, possibly major and minor only.
         is_free_threaded: The Python is the build without the GIL.
+        is_python_stated: The Python is the one meant; else what the file says of it goes first.
     """
 
     platform: Platform | None = None
     python: Version | None = None
     is_free_threaded: bool = False
+    is_python_stated: bool = True
 
     def __str__(self) -> str:
         words = [str(self.platform)] if self.platform else []
@@ -234,7 +236,8 @@ class Entry:
         url: Its own address, in place of an index.
         is_editable: Installed from a source tree.
         note: Which alternative it is (``extra cpu``), for people.
-        trouble: Why its build cannot be told although an index is stated.
+        wish: The versions that it admits where it is a requirement without a pin; None for
+            what states a version or an address.
     """
 
     name: str
@@ -246,7 +249,7 @@ class Entry:
     url: str | None = None
     is_editable: bool = False
     note: str = ""
-    trouble: str = ""
+    wish: SpecifierSet | None = None
 
     def __str__(self) -> str:
         line = f"line {self.line}" if self.line else ""
@@ -268,6 +271,9 @@ class Locked:
         record: What envguard wrote into it.
         gaps: What the reader had to leave out.
         is_open: It need not list everything: an installer adds what its entries require.
+        indexes: Indexes that it names, the main one first; see ``Environment.indexes``.
+        python: The Python that it asks for itself, as conda's files and base images do.
+        markers: Environments that it is made for; empty for all that ``requires_python`` admits.
     """
 
     manager: Manager
@@ -278,6 +284,9 @@ class Locked:
     record: LockRecord | None = None
     gaps: tuple[Gap, ...] = field(default_factory=tuple)
     is_open: bool = False
+    indexes: tuple[str, ...] = ()
+    python: Version | None = None
+    markers: tuple[str, ...] = ()
 
 
 def check_counts(entries: Iterable[Entry], name: str) -> None:

@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING
 from envguard.errors import DocumentError, InputError
 from envguard.facts.codec import from_dict
 from envguard.facts.environment import Manager
-from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.lock_record import LockRecord
-from envguard.facts.sentences import say
 from envguard.ingest.lock_entry import (
     Entry,
     Locked,
-    LockfileTarget,
     Select,
     Wheel,
-    environments_of,
     holds,
     wheels_of,
 )
@@ -27,17 +23,15 @@ if TYPE_CHECKING:
 
     from packaging.pylock import Package, Pylock
 
-SOURCE = "lockfile"
 _SCHEMA_VERSION = 1
 
 
-def parse_pylock(text: str, name: str, target: LockfileTarget) -> Locked:
+def parse_pylock(text: str, name: str) -> Locked:
     """Read a ``pylock.toml``.
 
     Args:
         text: The whole file.
         name: Of the file, for messages.
-        target: For the gap where the lock is for other environments.
 
     Raises:
         InputError: Not TOML, or not what PEP 751 describes; the message names the place.
@@ -64,7 +58,7 @@ def parse_pylock(text: str, name: str, target: LockfileTarget) -> Locked:
         choices=_choices(lock),
         requires_python=str(lock.requires_python or ""),
         record=_record(Table(document, f"{name}: pylock"), name),
-        gaps=_environment_gaps(lock, target),
+        markers=tuple(str(marker) for marker in lock.environments or ()),
     )
 
 
@@ -110,20 +104,6 @@ def _selector(lock: Pylock) -> Select:
         )
 
     return select
-
-
-def _environment_gaps(lock: Pylock, target: LockfileTarget) -> tuple[Gap, ...]:
-    """A gap where none of the environments that the lock names is the target's."""
-    if not lock.environments or target.platform is None:
-        return ()
-    candidates = environments_of(target, str(lock.requires_python or ""))
-    named = [str(marker) for marker in lock.environments]
-    if any(holds(marker, variables) for marker in named for variables in candidates):
-        return ()
-    detail = say(
-        "the lock is for {targets}, not for {target}", targets=" or ".join(named[:4]), target=target
-    )
-    return (Gap("environment.distributions", GapReason.MISMATCH, SOURCE, detail),)
 
 
 def _record(document: Table, name: str) -> LockRecord | None:

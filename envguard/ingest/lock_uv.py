@@ -72,7 +72,14 @@ def parse_uv_lock(text: str, name: str) -> Locked:
         select=graph.selector(),
         choices=graph.choices(),
         requires_python=document.text("requires-python"),
+        markers=_markers(document),
     )
+
+
+def _markers(document: Table) -> tuple[str, ...]:
+    """The environments that it was resolved for; without limits, its forks cover them all."""
+    named = document.texts("supported-markers") or document.texts("resolution-markers")
+    return tuple(_checked(marker, document) for marker in named)
 
 
 def _entry(package: Table) -> Entry:

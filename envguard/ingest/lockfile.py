@@ -112,7 +112,7 @@ def _read(name: str, text: str, target: LockfileTarget, read: Read | None) -> Lo
         case "pylock":
             from envguard.ingest.lock_pylock import parse_pylock
 
-            return parse_pylock(text, name, target)
+            return parse_pylock(text, name)
         case "uv":
             from envguard.ingest.lock_uv import parse_uv_lock
 

@@ -7,10 +7,11 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.errors import InputError
-from envguard.facts.environment import Manager, label_of_url, label_of_version
+from envguard.facts.environment import Manager
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.sentences import say
 from envguard.facts.versions import refuse_long_numbers
@@ -20,9 +21,7 @@ from envguard.redaction import clean_addresses, clean_text
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from packaging.specifiers import SpecifierSet
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     Read = Callable[[str, str], tuple[str, str]]
 
@@ -37,6 +36,16 @@ _MAX_FILES = 100
 _VARIABLE = re.compile(r"\$\{[A-Z0-9_]{1,80}\}")
 _FILES = {"-r": "-r", "--requirement": "-r", "-c": "-c", "--constraint": "-c"}
 _OWN_OPTION = re.compile(r"[ \t](--[a-z][a-z-]{0,40})(?:[ \t=]|$)")
+# What a requirement cannot begin with, and paths and archives do.
+_ADDRESS = re.compile(
+    r"(?:(?:git|hg|svn|bzr)\+|[a-z][a-z0-9+.-]{1,20}://|file:|\.|/|~|[A-Za-z]:[\\/])"
+    r"|[^\s;=<>!~@]{1,500}\.(?:whl|tar\.gz|tar\.bz2|tgz|zip)(?:$|[\s#])"
+    r"|[^\s;=<>!~@]{1,200}[\\/][^\s;=<>]{0,500}(?:$|\s)",
+    re.IGNORECASE,
+)
+_ARCHIVE = re.compile(r"(?:\.git|\.tar\.gz|\.tar\.bz2|\.tgz|\.zip|\.whl)$", re.IGNORECASE)
+_MARKER = re.compile(r"\s;")
+_MAX_SHOWN = 1000
 _OF_A_REQUIREMENT = frozenset({"--hash", "--config-settings", "--global-option", "--no-binary"})
 
 
@@ -52,6 +61,8 @@ class Statement:
             in every spelling, where the file that they name was not read.
         index: Index that a following ``# from URL`` comment names.
         is_constraint: It stands in a constraints file: it asks for nothing.
+        choice: The extra or group that it belongs to (``extra train``, ``group dev``); empty
+            for what is installed in any case.
     """
 
     text: str
@@ -60,15 +71,26 @@ class Statement:
     option: str = ""
     index: str | None = None
     is_constraint: bool = False
+    choice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RequirementLine:
-    """One requirement and where it comes from."""
+    """One requirement and where it comes from.
+
+    Args:
+        requirement: As packaging reads it; None for a bare address or path.
+        entry: What it comes down to.
+        marker: Where it holds; empty everywhere.
+        choice: As in :class:`Statement`.
+        not_judged: The words of a source tree or archive, which no table describes.
+    """
 
     requirement: Requirement | None
     entry: Entry
     marker: str = ""
+    choice: str = ""
+    not_judged: str = ""
 
 
 def logical_lines(text: str, name: str) -> Iterator[tuple[int, str, str | None]]:
@@ -206,22 +228,43 @@ def parse_editable(value: str, where: str, number: int | None) -> RequirementLin
     Raises:
         InputError: Nothing stands there.
     """
-    egg = value.partition("#egg=")[2].partition("&")[0].partition("[")[0]
-    plain = egg or value.partition(";")[0].strip().rstrip("/").rpartition("/")[2]
     if not value:
         raise InputError(f"{where}: names nothing to install")
+    plain, _, marker = _split_marker(value)
+    return _source_tree(plain, f"-e {plain}", marker, number, is_editable=True)
+
+
+def _source_tree(
+    address: str, words: str, marker: str, number: int | None, *, is_editable: bool = False
+) -> RequirementLine:
+    """A path, archive or repository: what it holds stands in no table."""
     entry = Entry(
-        name=normalise_name(plain.strip(".") or "local-project"),
+        name=normalise_name(_name_in(address)),
         version=None,
         line=number,
         has_source=True,
-        is_editable=True,
+        is_editable=is_editable,
     )
-    return RequirementLine(None, entry)
+    return RequirementLine(None, entry, marker, not_judged=clean_text(words)[:300])
+
+
+def _name_in(address: str) -> str:
+    """The name that an address or path tells: ``#egg=x``, else its last part."""
+    plain, _, fragment = address.strip("'\"").partition("#")
+    egg = fragment.partition("egg=")[2].partition("&")[0].partition("[")[0]
+    path = plain.partition("?")[0].partition("[")[0].rstrip("/")
+    last = path.rpartition("://")[2].rpartition("/")[2].partition("@")[0]
+    return egg or _ARCHIVE.sub("", last).strip(".") or "local-project"
+
+
+def _split_marker(text: str) -> tuple[str, str, str]:
+    """An address and its marker: PEP 508 wants a space before the semicolon."""
+    match = _MARKER.search(text)
+    return (text[: match.start()], ";", text[match.end() :].strip()) if match else (text, "", "")
 
 
 def parse_line(line: str, where: str, number: int | None) -> RequirementLine:
-    """Read one requirement with its options, or the bare address of a wheel.
+    """Read one requirement with its options, or the bare address or path of what to install.
 
     Args:
         line: The joined line.
@@ -236,38 +279,49 @@ def parse_line(line: str, where: str, number: int | None) -> RequirementLine:
         if own[1] not in _OF_A_REQUIREMENT:
             raise InputError(f"{where}: option {own[1]} cannot stand behind a requirement")
         text = text[: own.start()]
-    if wheel := _bare_wheel(text.strip(), number):
-        return wheel
+    if bare := _bare_address(text.strip(), number):
+        return bare
     try:
         requirement = Requirement(refuse_long_numbers(text.strip()))
     except (ValueError, RecursionError) as err:
         reason = str(err).splitlines()[0].rstrip(":. ").lower()
-        shown = clean_text(text.strip())[:120]
+        shown = clean_text(text.strip())[:_MAX_SHOWN]
         raise InputError(f"{where}: {shown!r} is not a requirement: {reason}") from err
+    return _named(requirement, clean_text(text.strip()), number)
+
+
+def _named(requirement: Requirement, text: str, number: int | None) -> RequirementLine:
     url = clean_addresses(requirement.url) if requirement.url else None
     wheels = wheels_of([url]) if url else ()
+    version = _wheel_version(wheels) if url else exact_version(requirement.specifier)
+    marker = str(requirement.marker) if requirement.marker else ""
     entry = Entry(
         name=normalise_name(requirement.name),
-        version=_wheel_version(wheels) if url else exact_version(requirement.specifier),
+        version=version,
         line=number,
         wheels=wheels,
         has_source=not wheels,
         url=url,
-        note=str(requirement.marker) if requirement.marker else "",
+        note=marker,
+        wish=None if version or url else requirement.specifier,
     )
-    return RequirementLine(requirement, entry, entry.note)
+    is_source = url is not None and version is None
+    return RequirementLine(requirement, entry, marker, not_judged=text[:300] if is_source else "")
 
 
-def _bare_wheel(text: str, number: int | None) -> RequirementLine | None:
-    """A line that is nothing but the path or address of a wheel."""
-    address, _, marker = text.partition(" ; ")
-    wheels = wheels_of([address]) if " @ " not in address and "==" not in address else ()
-    if not wheels or wheels[0].filename.count("-") < 4:
+def _bare_address(text: str, number: int | None) -> RequirementLine | None:
+    """A line that is nothing but the address or path of a wheel, an archive or a source tree."""
+    address, _, marker = _split_marker(text)
+    if " @ " in address or not _ADDRESS.match(address):
         return None
+    wheels = wheels_of([address])
+    if not wheels or wheels[0].filename.count("-") < 4:
+        return _source_tree(address, address, marker, number)
     name = normalise_name(wheels[0].filename.split("-")[0])
     url = clean_addresses(address)
-    entry = Entry(name, _wheel_version(wheels), number, wheels, url=url)
-    return RequirementLine(None, entry, marker.strip())
+    return RequirementLine(
+        None, Entry(name, _wheel_version(wheels), number, wheels, url=url), marker
+    )
 
 
 def _wheel_version(wheels: tuple[Wheel, ...]) -> Version | None:
@@ -305,26 +359,21 @@ _PASSED_OVER = frozenset(
 
 
 @dataclass(slots=True)
-class _Indexes:
-    """Where pip would look; options count for the whole run, wherever they stand."""
+class _Gathering:
+    """What the statements of a file come down to.
 
+    Where pip would look, options decide for the whole run, wherever they stand.
+    """
+
+    lines: list[RequirementLine] = field(default_factory=list)
+    constraints: dict[str, SpecifierSet] = field(default_factory=dict)
     index: str | None = None
     more: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Gathering:
-    lines: list[RequirementLine] = field(default_factory=list)
-    constraints: dict[str, Version] = field(default_factory=dict)
-    indexes: _Indexes = field(default_factory=_Indexes)
     gaps: list[Gap] = field(default_factory=list)
 
 
 def parse_requirements(text: str, name: str, read: Read | None = None) -> Locked:
     """Read a requirements file.
-
-    A requirement that is no exact pin states no version. pip treats all indexes alike: with
-    an extra index, a torch without a label may come from either, and its build is not told.
 
     Args:
         text: The whole file.
@@ -335,44 +384,70 @@ def parse_requirements(text: str, name: str, read: Read | None = None) -> Locked
         InputError: A line is no requirement, or a nested file cannot be read; the message
             names file and line.
     """
+    return locked_of(read_statements(text, name, read))
+
+
+def locked_of(statements: Iterable[Statement], manager: Manager = Manager.PIP) -> Locked:
+    """What statements ask for, as far as it can be judged.
+
+    A requirement that is no exact pin states no version and is a wish. What comes from a source
+    tree or archive is named as not judged.
+
+    Args:
+        statements: Of a requirements file, or of another file that says the same.
+        manager: Whose file it is.
+
+    Raises:
+        InputError: A statement is no requirement; the message names file and line.
+    """
     found = _Gathering()
-    for said in read_statements(text, name, read):
+    for said in statements:
         (_take_option if said.option else _take_requirement)(said, found)
     lines = [_with_constraint(line, found.constraints) for line in found.lines]
-    entries = tuple(_with_index(line.entry, found.indexes) for line in lines)
-    markers = [line.marker for line in lines]
+    choices = tuple(dict.fromkeys(line.choice for line in lines if line.choice))
 
     def select(environment: Mapping[str, str], choice: str) -> frozenset[int]:
-        return frozenset(i for i, marker in enumerate(markers) if holds(marker, environment))
+        return frozenset(
+            position
+            for position, line in enumerate(lines)
+            if line.choice in {"", choice} and holds(line.marker, environment)
+        )
 
     return Locked(
-        manager=Manager.PIP,
-        entries=entries,
+        manager=manager,
+        entries=tuple(_with_index(line.entry, found) for line in lines),
         select=select,
-        gaps=(*found.gaps, *(_open_gap(line) for line in lines if _is_open(line))),
+        choices=choices,
+        gaps=(*found.gaps, *(gap for line in lines for gap in _line_gaps(line))),
         is_open=True,
+        indexes=(found.index or "", *found.more) if found.index or found.more else (),
     )
 
 
-def _is_open(line: RequirementLine) -> bool:
-    return line.entry.version is None and line.entry.url is None and not line.entry.is_editable
-
-
-def _open_gap(line: RequirementLine) -> Gap:
-    fact = f"environment.distributions[{line.entry.name}].version"
-    place = say("line {line}: ", line=line.entry.line) if line.entry.line else ""
-    detail = say("{place}{requirement} is no exact pin", place=place, requirement=line.requirement)
-    return Gap(fact, GapReason.ABSENT, SOURCE, detail)
+def _line_gaps(line: RequirementLine) -> Iterator[Gap]:
+    entry = line.entry
+    place = say("line {line}: ", line=entry.line) if entry.line else ""
+    if line.not_judged:
+        fact = f"environment.distributions[{entry.name}]"
+        detail = say("{place}{requirement}", place=place, requirement=line.not_judged)
+        yield Gap(fact, GapReason.NOT_ASKED, SOURCE, detail)
+    elif entry.wish is not None and not line.choice:
+        fact = f"environment.distributions[{entry.name}].version"
+        detail = say(
+            "{place}{requirement} is no exact pin", place=place, requirement=line.requirement
+        )
+        yield Gap(fact, GapReason.ABSENT, SOURCE, detail)
 
 
 def _take_requirement(said: Statement, found: _Gathering) -> None:
     parsed = parse_line(said.text, said.where, said.line)
     if said.is_constraint:
-        if parsed.entry.version is not None:
-            found.constraints.setdefault(parsed.entry.name, parsed.entry.version)
+        if parsed.requirement is not None and parsed.entry.url is None:
+            bound = found.constraints.get(parsed.entry.name, SpecifierSet())
+            found.constraints[parsed.entry.name] = bound & parsed.requirement.specifier
         return
     entry = replace(parsed.entry, index_url=said.index or parsed.entry.index_url)
-    found.lines.append(replace(parsed, entry=entry))
+    found.lines.append(replace(parsed, entry=entry, choice=said.choice))
 
 
 def _take_option(said: Statement, found: _Gathering) -> None:
@@ -381,37 +456,30 @@ def _take_option(said: Statement, found: _Gathering) -> None:
         detail = say("{where}: {value} is not read", where=where, value=value[:200])
         found.gaps.append(Gap("environment.distributions", GapReason.NOT_ASKED, SOURCE, detail))
     elif option in _INDEXES:
-        found.indexes.index = clean_address(value, where)
+        found.index = clean_address(value, where)
     elif option in _MORE_INDEXES:
-        found.indexes.more.append(clean_address(value, where))
+        found.more.append(clean_address(value, where))
     elif option in {"-e", "--editable"}:
-        found.lines.append(parse_editable(value, where, said.line))
+        line = parse_editable(value, where, said.line)
+        found.lines.append(replace(line, choice=said.choice))
     elif option not in _PASSED_OVER:
         raise InputError(f"{where}: option {option[:60]} is not understood")
 
 
-def _with_constraint(line: RequirementLine, constraints: Mapping[str, Version]) -> RequirementLine:
-    version = constraints.get(line.entry.name)
-    if version is None or line.entry.version is not None or line.entry.url is not None:
+def _with_constraint(
+    line: RequirementLine, constraints: Mapping[str, SpecifierSet]
+) -> RequirementLine:
+    """A constraint narrows what is asked for, down to a pin."""
+    entry, bound = line.entry, constraints.get(line.entry.name)
+    if bound is None or entry.wish is None:
         return line
-    return replace(line, entry=replace(line.entry, version=version))
+    both = entry.wish & bound
+    version = exact_version(both)
+    return replace(line, entry=replace(entry, version=version, wish=None if version else both))
 
 
-def _with_index(entry: Entry, indexes: _Indexes) -> Entry:
-    """Where pip takes it from, as far as the options decide it."""
-    if entry.url is not None or entry.index_url is not None:
+def _with_index(entry: Entry, found: _Gathering) -> Entry:
+    """The only index, where there is no other: of several, the tables tell which serves."""
+    if entry.url is not None or entry.index_url is not None or found.more:
         return entry
-    labelled = [url for url in indexes.more if label_of_url(url).accelerator is not None]
-    if indexes.index and label_of_url(indexes.index).accelerator is not None and indexes.more:
-        labelled.insert(0, indexes.index)
-    if not indexes.more:
-        return replace(entry, index_url=indexes.index)
-    if label_of_version(entry.version).accelerator is not None or entry.name != "torch":
-        return replace(entry, index_url=labelled[0] if labelled and entry.name == "torch" else None)
-    places = labelled or indexes.more
-    pin = f"{entry.name}=={entry.version}" if entry.version else entry.name
-    trouble = (
-        f"{pin} may come from {indexes.index or 'PyPI'} or from {', '.join(places)}: pip ranks "
-        "indexes equally; a pin with its local label, such as +cu128, decides it"
-    )
-    return replace(entry, index_url=places[0], trouble=trouble)
+    return replace(entry, index_url=found.index)

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from envguard.facts.environment import Accelerator, BuildOrigin, TorchBuild, label_of_version
+from envguard.facts.environment import BuildOrigin, TorchBuild, label_of_version
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import OperatingSystem, Platform, Reading
 from envguard.facts.sentences import say
+from envguard.matrix.picks import OpenPins, requirers_of_torch, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from envguard.facts.environment import Environment
     from envguard.facts.facts import Facts
     from envguard.facts.machine import Gpu, Machine
-    from envguard.facts.versions import Backend, ComputeCapability
+    from envguard.facts.versions import ComputeCapability
     from envguard.matrix.loader import Matrix
 
 
@@ -34,11 +33,13 @@ def complete_facts(facts: Facts, matrix: Matrix) -> Facts:
         index or PyPI's default for the platform; a gap where the tables cannot tell.
     """
     machine, gaps = complete_machine(facts.machine, matrix)
-    environment = facts.environment
-    if environment is not None and environment.torch is None and environment.is_open:
-        environment = replace(environment, torch=_required_torch(environment, matrix))
+    environment, platforms = facts.environment, possible_platforms(machine)
+    if environment is not None and environment.is_open:
+        if environment.torch is None or environment.wish("torch") is not None:
+            required = _required_torch(environment, matrix)
+            environment = replace(environment, torch=required or environment.torch)
+        environment = settle(environment, platforms, matrix)
     if environment is not None and environment.torch is not None:
-        platforms = possible_platforms(machine)
         environment = _complete_torch(environment, environment.torch, platforms, matrix)
     return replace(facts, machine=machine, environment=environment, gaps=(*facts.gaps, *gaps))
 
@@ -107,27 +108,6 @@ def possible_platforms(machine: Machine) -> tuple[Platform, ...]:
     return (*linux, Platform(OperatingSystem.WINDOWS, "x86_64"))
 
 
-def requirers_of_torch(environment: Environment, matrix: Matrix) -> Iterator[tuple[str, Version]]:
-    """The pins whose own metadata require exactly one torch, and which.
-
-    Yields:
-        The pin's words (``torchvision 0.21.0``), and the torch version; with the pin's label
-        where that says from which of the PyTorch indexes both are taken.
-    """
-    for found in environment.distributions or ():
-        table = matrix.packages(found.name) if found.name in matrix.package_names else None
-        row = table.release(found.version) if table and found.version else None
-        clauses = tuple(row.requires.get("torch") or ()) if row else ()
-        if found.version is None or len(clauses) != 1 or clauses[0].operator != "==":
-            continue
-        if clauses[0].version.endswith(".*"):
-            continue
-        torch = Version(clauses[0].version)
-        if torch.local is None and label_of_version(found.version).accelerator is not None:
-            torch = Version(f"{torch}+{found.version.local}")
-        yield f"{found.name} {found.version}", torch
-
-
 def _required_torch(environment: Environment, matrix: Matrix) -> TorchBuild | None:
     """The torch that an installer would bring along, where the pins leave no choice."""
     versions = {version for _, version in requirers_of_torch(environment, matrix)}
@@ -145,28 +125,21 @@ def _complete_torch(
     platforms: tuple[Platform, ...],
     matrix: Matrix,
 ) -> Environment:
-    if torch.accelerator is not None:
+    if torch.accelerator is not None or not _may_be_default(torch):
         return environment
-    backend = _backend_of(torch, platforms, matrix)
-    if backend is None:
-        return environment
-    accelerator = Accelerator.CUDA if backend.cuda else Accelerator.CPU
-    completed = replace(torch, accelerator=accelerator, cuda=backend.cuda)
+    assert torch.version is not None  # noqa: S101 - asked above
+    built = OpenPins(environment, platforms, matrix).build_of(torch.version, torch.origin)
+    completed = replace(torch, accelerator=built.accelerator, cuda=built.cuda)
     return replace(environment, torch=completed)
 
 
-def _backend_of(
-    torch: TorchBuild, platforms: tuple[Platform, ...], matrix: Matrix
-) -> Backend | None:
-    """What a version without a stated CUDA is: PyPI's build, where PyPI is where it comes from.
+def _may_be_default(torch: TorchBuild) -> bool:
+    """Whether a version without a stated CUDA is what the named indexes, or PyPI, serve.
 
     A wheel from PyPI carries no local label, so its absence points to PyPI for a pin and a lock;
     for installed metadata it is the likeliest origin, and findings say that it was derived.
     Several possible platforms have to agree.
     """
     if torch.version is None or torch.version.local is not None:
-        return None
-    if torch.origin is BuildOrigin.VERSION_FILE or torch.index_url is not None:
-        return None
-    backends = {matrix.torch.pypi_backend(torch.version, platform) for platform in platforms}
-    return backends.pop() if len(backends) == 1 else None
+        return False
+    return torch.origin is not BuildOrigin.VERSION_FILE and torch.index_url is None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from packaging.specifiers import SpecifierSet
 
+from envguard.facts.codec import WordsOf
 from envguard.facts.machine import KernelModule
 from envguard.facts.versions import ComputeCapability
 from envguard.matrix.rows import Provenance
@@ -62,6 +63,20 @@ class UuidList:
         return self.versions.contains(version.public, prereleases=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Needing:
+    """Packages without a table of their own that need torch or a GPU.
+
+    Args:
+        what: ``torch`` or ``gpu``.
+        packages: Their normalised names.
+    """
+
+    what: Literal["torch", "gpu"]
+    packages: WordsOf[str]
+    provenance: Provenance
+
+
 class MachineTable:
     """The rows of ``machines.toml``.
 
@@ -76,6 +91,11 @@ class MachineTable:
         self.document = document
         self.module_limits = tuple(row.build(ModuleLimit) for row in document.rows("kernel_module"))
         self.uuid_lists = tuple(row.build(UuidList) for row in document.rows("uuid_list"))
+        self.needs = {
+            name: needing.what
+            for needing in (row.build(Needing) for row in document.rows("needing"))
+            for name in needing.packages
+        }
         self._sizes = {row.text("name"): row.integer("bytes") for row in document.rows("size")}
         self._rules = {row.text("name"): row.provenance() for row in document.rows("rule")}
 

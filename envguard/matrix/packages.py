@@ -152,6 +152,7 @@ class PackageRange:
         cuda_choice: Which of several libraries it takes: only that of the exact CUDA, or one of
             the same major.
         capability: Lowest compute capability that it serves.
+        capability_end: The first above it that it serves no more; None without an end.
         cxx_min: C++ standard that its headers demand.
         gcc_min: Oldest GCC that offers it.
         python: Pythons that its metadata admit.
@@ -171,10 +172,16 @@ class PackageRange:
     cuda: BuiltFor | None = None
     cuda_choice: Literal["exact", "same-major"] | None = None
     capability: ComputeCapability | None = None
+    capability_end: ComputeCapability | None = None
     cxx_min: int | None = None
     gcc_min: int | None = None
     python: SpecifierSet | None = None
     foreign: str = ""
+
+    def serves(self, capability: ComputeCapability) -> bool:
+        """Whether its bounds on the GPU, if it states any, hold this compute capability."""
+        is_above = self.capability is None or self.capability <= capability
+        return is_above and (self.capability_end is None or capability < self.capability_end)
 
 
 @dataclass(frozen=True, slots=True)

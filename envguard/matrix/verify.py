@@ -740,6 +740,7 @@ TABLES: dict[str, dict[str, Callable[[Row], object]]] = {
     "machines.toml": {
         "kernel_module": _by_flavour,
         "uuid_list": _by_package,
+        "needing": _text("what"),
         "size": _text("name"),
         "rule": _text("name"),
     },

@@ -54,7 +54,7 @@ def test_lock_of_another_tool_has_no_record() -> None:
 def test_other_environments_are_a_mismatch() -> None:
     target = LockfileTarget(Platform.parse("windows-x86_64"), Version("3.12"))
     found = load_lockfile("pylock.toml", TEXT, target=target)
-    gap = next(g for g in found.gaps if g.fact == "environment.distributions")
+    gap = next(g for g in found.gaps if g.fact == "environment.platform")
     assert gap.reason is GapReason.MISMATCH
     assert "windows-x86_64" in gap.detail
 

@@ -243,7 +243,8 @@ def test_a_large_lock_is_refused() -> None:
         load_lockfile("uv.lock", "#" * (33 * 1024 * 1024))
 
 
-def test_unlabelled_wheel_of_a_cuda_index_is_not_told() -> None:
+def test_unlabelled_wheel_of_a_cuda_index_is_the_default_build() -> None:
+    """The folders for CUDA hold the plain wheels of processors without such a build."""
     index = "https://download.pytorch.org/whl/cu121"
     wheel = f"{index}/torch-2.3.0-cp312-cp312-manylinux2014_aarch64.whl"
     text = f"""version = 1
@@ -256,5 +257,39 @@ wheels = [{{ url = "{wheel}" }}]
 """
     found = load_lockfile("uv.lock", text, target=ARM)
     assert torch_words(found.environment) == ("2.3.0", None, "None")
-    gap = next(gap for gap in found.gaps if gap.fact == "environment.torch.cuda")
-    assert "has no label" in gap.detail
+    assert found.environment.torch is not None
+    assert found.environment.torch.index_url is None  # the tables tell what that is
+
+
+def uv_lock(bounds: str) -> str:
+    return f"""version = 1
+{bounds}
+[[package]]
+name = "torch"
+version = "2.6.0+cu126"
+source = {{ registry = "https://download.pytorch.org/whl/cu126" }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("bounds", "fact"),
+    [
+        ('requires-python = "==3.11.*"', "environment.interpreter"),
+        (
+            """requires-python = ">=3.10"\nsupported-markers = ["python_full_version < '3.11'"]""",
+            "environment.interpreter",
+        ),
+        (
+            """requires-python = ">=3.10"\nresolution-markers = ["sys_platform == 'win32'"]""",
+            "environment.platform",
+        ),
+    ],
+)
+def test_bounds_of_a_uv_lock_that_leave_the_target_out(bounds: str, fact: str) -> None:
+    found = load_lockfile("uv.lock", uv_lock(bounds), target=LINUX)
+    gap = next(gap for gap in found.gaps if gap.fact == fact)
+    assert gap.reason is GapReason.MISMATCH
+    inside = uv_lock(
+        bounds.replace("3.11", "3.12").replace("< '3.12'", "<'4'").replace("win32", "linux")
+    )
+    assert not [g for g in load_lockfile("uv.lock", inside, target=LINUX).gaps if g.fact == fact]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from envguard.errors import InputError
 from envguard.facts.gaps import GapReason
@@ -87,15 +89,12 @@ def test_open_requirements_state_no_version() -> None:
     assert gap.detail == "line 1: torch>=2.0 is no exact pin"
 
 
-def test_extra_index_makes_an_unlabelled_torch_ambiguous() -> None:
+def test_extra_indexes_are_told_for_the_tables_to_decide() -> None:
     text = "--extra-index-url https://download.pytorch.org/whl/cu118\ntorch==2.1.0\n"
-    found = load_lockfile("r.txt", text)
-    assert found.environment.torch is not None
-    assert found.environment.torch.accelerator is None
-    assert found.environment.torch.index_url is not None  # not PyPI's default either
-    gap = next(g for g in found.gaps if g.fact == "environment.torch.cuda")
-    assert "PyPI" in gap.detail
-    assert "https://download.pytorch.org/whl/cu118" in gap.detail
+    environment = load(text)
+    assert environment.torch is not None
+    assert environment.torch.accelerator is None
+    assert environment.indexes == ("", "https://download.pytorch.org/whl/cu118")
 
 
 def test_bare_wheels_are_read_by_their_names() -> None:
@@ -156,3 +155,93 @@ def test_options_in_every_spelling(line: str, expected: tuple[str, str]) -> None
 def test_errors_name_file_and_line(text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         load(text)
+
+
+def details(text: str) -> list[str]:
+    return [g.detail for g in load_lockfile("r.txt", text).gaps if g.fact.endswith("]")]
+
+
+def test_source_trees_are_named_and_lose_nothing() -> None:
+    text = (
+        "torch==2.4.1\ngit+https://index.example/team/Helper.git@v1\n-e .\n./local/pkg\n"
+        "file:///srv/x.tar.gz\nhttps://index.example/y-1.0.zip ; sys_platform == 'linux'\n"
+        "flash-attn @ git+https://index.example/fa.git\n-e .[train]\n../up\n"
+    )
+    found = load_lockfile("r.txt", text)
+    assert found.environment.torch is not None
+    assert str(found.environment.torch.version) == "2.4.1"
+    assert details(text) == [
+        "line 2: git+https://index.example/team/Helper.git@v1",
+        "line 3: -e .",
+        "line 4: ./local/pkg",
+        "line 5: file:///srv/x.tar.gz",
+        "line 6: https://index.example/y-1.0.zip",
+        "line 7: flash-attn @ git+https://index.example/fa.git",
+        "line 8: -e .[train]",
+        "line 9: ../up",
+    ]
+
+
+def test_a_wheel_behind_an_address_is_judged_by_its_name_and_marker() -> None:
+    base = "https://download.pytorch.org/whl/cu124/torch-2.5.1%2Bcu124-cp311-cp311-linux_x86_64.whl"
+    environment = load(f"{base} ; python_version < '4'\n")
+    assert listed(environment) == [("torch", "2.5.1+cu124", 1)]
+    assert load(f"{base} ; python_version < '3'\n").torch is None
+
+
+@pytest.mark.parametrize(
+    ("text", "wishes"),
+    [
+        ("torch\n", ["torch"]),
+        ("torch>=2.1,<2.7\n", ["torch>=2.1,<2.7"]),
+        ("torch>=2\ntorch<2.7\n", ["torch>=2,<2.7"]),
+        ("torch>=2\ntorch==2.1.0\n", []),
+        ("torch>=2\n-c c.txt\n", ["torch>=2,<2.5"]),
+        ("torch[opt-einsum]~=2.1 ; python_version > '3'\n", ["torch~=2.1"]),
+        ("torch==2.*\n", ["torch==2.*"]),
+        ("torch @ https://index.example/torch-2.5.1-cp311-cp311-linux_x86_64.whl\n", []),
+    ],
+)
+def test_wishes_are_what_is_left_open(text: str, wishes: list[str]) -> None:
+    environment = load(text, {"c.txt": "torch<2.5\nnumpy<2\n"})
+    assert [str(wish) for wish in environment.wishes] == wishes
+
+
+def test_a_requirement_is_shown_whole() -> None:
+    line = "not a requirement " + "x" * 400
+    with pytest.raises(InputError, match="x" * 400):
+        load(line)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "torch==2.4.1",
+                "numpy<2",
+                "-e .",
+                "git+https://i.example/x@v1",
+                "# c",
+                "",
+                "--pre",
+            ]
+        ),
+        max_size=12,
+    ),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+)
+def test_line_ends_change_nothing(lines: list[str], end: str) -> None:
+    lines = [*lines, "torchvision==0.19.1"]
+    assert listed(load(end.join(lines))) == listed(load("\n".join(lines)))
+
+
+@given(st.permutations(["torch", "xformers==0.0.21", "numpy<2", "--pre", "-e ./x"]))
+def test_order_changes_nothing(lines: list[str]) -> None:
+    environment = load("\n".join(lines))
+    assert {str(wish) for wish in environment.wishes} == {"torch", "numpy<2"}
+    assert {(d.name, str(d.version)) for d in environment.distributions or ()} == {
+        ("torch", "None"),
+        ("xformers", "0.0.21"),
+        ("numpy", "None"),
+        ("x", "None"),
+    }
