@@ -42,6 +42,7 @@ FLOORS = (
     ("render",),
     ("facts",),
     ("files",),
+    ("mangled",),
     ("errors", "printable", "redaction", "values", "wrappers", "_version"),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -11,15 +11,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from envguard.mangled import read_mangled
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _NEW = (b"7__cxx1112basic_string", b"B5cxx11")
-# One token of a mangled name: what is no part of an identifier and yet holds digits or an S.
-_TOKEN = re.compile(
-    rb"(?P<old>Ss)|S[tabiod]|S[0-9A-Z]*_|T[0-9]*_|L[a-z]n?[0-9]+E|A[0-9]+_|(?P<length>[1-9][0-9]*)|.",
-    re.DOTALL,
-)
 # A symbol of libtorch: of the namespaces c10, at, torch or caffe2, with what the mangling puts
 # before them (const, virtual tables, thunks, operators are all behind the namespace).
 _TORCH = re.compile(
@@ -41,18 +38,10 @@ def uses_cxx11_string(name: bytes) -> bool | None:
     """
     if any(mark in name for mark in _NEW):
         return True
-    return False if b"Ss" in name and _mentions_old_string(name) else None
-
-
-def _mentions_old_string(name: bytes) -> bool:
-    """Whether ``Ss`` stands in a mangled name as a type, not inside an identifier."""
-    at = 2
-    while at < len(name):
-        token = _TOKEN.match(name, at)
-        if token is None or token["old"]:
-            return token is not None
-        at = token.end() + int(token["length"] or 0)
-    return False
+    if b"Ss" not in name:
+        return None
+    found = read_mangled(name.decode("ascii", "replace"))
+    return False if found is not None and found.has_old_string else None
 
 
 def tell_cxx11_abi(names: Iterable[bytes]) -> bool | None:

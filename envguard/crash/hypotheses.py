@@ -24,7 +24,13 @@ from envguard.crash.rules.host_memory import (
     message_of,
     no_kill_was_counted,
 )
-from envguard.crash.rules.native import bug_finding, crash_library, shown_by
+from envguard.crash.rules.native import (
+    bug_finding,
+    crash_library,
+    crash_site,
+    hypotheses_of_site,
+    shown_by,
+)
 from envguard.crash.rules.nccl import hypotheses_of_nccl
 from envguard.crash.rules.packages import hypotheses_of_breaks
 from envguard.crash.status_words import hypotheses_of_statuses
@@ -161,7 +167,8 @@ def hypotheses_of_segfault(case: Case) -> Iterator[RaisedHypothesis]:
         yield _shadow("it crashed in cuDNN, the library that is most often found twice")
     elif early:
         yield _shadow("it crashed at the start", rank=_AT_START)
-    yield raise_hypothesis("unknown-segfault", where=where)
+    if crash_site(case) is None:
+        yield raise_hypothesis("unknown-segfault", where=where)
     yield raise_hypothesis("extension-crash", against="" if early else "it ran for a while")
 
 
@@ -303,6 +310,7 @@ def find_hypotheses(case: Case) -> Iterator[Finding]:
         seen.add(finding.cause)
         yield finding
     raised = [
+        *hypotheses_of_site(case),
         *hypotheses_of_breaks(case),
         *hypotheses_of_hang(case),
         *hypotheses_of_errors(case),

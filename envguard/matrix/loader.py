@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from envguard.matrix.machines import MachineTable
     from envguard.matrix.memory import MemoryTable
     from envguard.matrix.order import OrderTable
+    from envguard.matrix.owners import OwnerTable
     from envguard.matrix.packages import PackageTable
     from envguard.matrix.statuses import StatusTable
     from envguard.matrix.torch_builds import TorchTable
@@ -96,6 +97,7 @@ class Matrix:
     machines: _Table[MachineTable] = _Table("machines", "MachineTable", "machines.toml")
     torch: _Table[TorchTable] = _Table("torch_builds", "TorchTable", "torch.toml")
     libs: _Table[LibsTable] = _Table("libs", "LibsTable", "torch_libs.toml")
+    owners: _Table[OwnerTable] = _Table("owners", "OwnerTable", "owners.toml")
     index: _Table[IndexTable] = _Table("index", "IndexTable", "index.toml")
     deepspeed: _Table[DeepspeedTable] = _Table("deepspeed", "DeepspeedTable", "deepspeed.toml")
     breaks: _Table[BreakTable] = _Table("breaks", "BreakTable", "breaks.toml")

@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING
 
 from envguard.checks.breaks import known_values
 from envguard.conditions import bug_holds
-from envguard.crash.cause_findings import line_evidence, make_finding
+from envguard.crash.cause_findings import RaisedHypothesis, line_evidence, make_finding
 from envguard.crash.exits import SIGABRT, SIGBUS, SIGILL, SIGSEGV
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
-from envguard.facts.sentences import say
+from envguard.facts.sentences import fill, say
+from envguard.matrix.owners import OwnerRole, OwnerRow
+from envguard.signatures import SignatureMatch
+from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
     from envguard.matrix.causes import NativeBug
-    from envguard.signatures import SignatureMatch
 
 
 _OF_CUDA = re.compile(r"cuda|cudnn|tensorrt", re.IGNORECASE)
 
-_FRAMES = ("n", "n5")
+_FRAMES = ("n", "n5", "n9")
 _DEEPEST = 8
-_LIBRARIES = ("lib", "lib2", "lib3", "lib4", "lib5", "lib6", "lib7")
+_LIBRARIES = ("lib", "lib2", "lib3", "lib4", "lib5", "lib6", "lib7", "lib8", "lib9")
 # Frames of whoever caught the signal, and of the C library, which fails on what it is given.
 _PASSED_OVER = re.compile(
     r"lib(?:pthread|c|m|dl|rt|SegFault|backtrace|gcc_s|stdc\+\+|uc[sm]|open-(?:rte|pal)|mpi)"
@@ -73,6 +75,144 @@ def _library(hit: SignatureMatch) -> str:
     """The name of the library of a line; empty for one that is passed over."""
     name = re.split(r"[/\\]", _path(hit))[-1]
     return "" if not name or _PASSED_OVER.search(name) or "_Py_Dump" in hit.text else name
+
+
+@dataclass(frozen=True, slots=True)
+class CrashSite:
+    """The foreign code in which a process crashed: compiled code that is not torch's own.
+
+    Args:
+        hit: The line that names it.
+        package: Distribution, or what it is part of.
+        place: The function or library, as the line names it.
+        row: What the tables know of the package; None for nothing.
+        module: Name to import it by; empty where it is none.
+    """
+
+    hit: SignatureMatch
+    package: str
+    place: str
+    row: OwnerRow | None
+    module: str
+
+
+def crash_site(case: Case) -> CrashSite | None:
+    """Where a process crashed, if that is in nobody's code of torch, Python or the system.
+
+    Believed in this order: the kernel's line; the frames of a native backtrace nearest to the
+    crash; the Python frame that called native code, from faulthandler.
+
+    Returns:
+        None where no process died in native code, and where nothing names such a place.
+    """
+    for hit in case.log.all("kernel-segfault", "kernel-trap"):
+        if (site := _site_of_library(hit, case)) is not None:
+            return site
+    if case.signal not in _CRASHES:
+        return None
+    return _site_of_frames(case) or _site_of_python(case)
+
+
+def _site_of_frames(case: Case) -> CrashSite | None:
+    stop = case.log.first("debugger-signal", "caught-signal", "faulthandler-segv")
+    frames = list(case.log.all("native-frame", "native-function"))
+    after = [hit for hit in frames if stop is not None and hit.order >= stop.order]
+    near = (hit for hit in after or frames if (hit.number(*_FRAMES) or 0) <= _DEEPEST)
+    sites = (
+        _site_of_function(hit, case) if hit.id == "native-function" else _site_of_library(hit, case)
+        for hit in near
+    )
+    return next((site for site in sites if site is not None), None)
+
+
+def _site_of_library(hit: SignatureMatch, case: Case) -> CrashSite | None:
+    path = _path(hit)
+    if not path or not _library(hit):
+        return None
+    row = case.matrix.owners.owner_of_file(path)
+    if row is None and case.matrix.owners.library(path) is not None:
+        return None  # a library of the system's
+    if row is not None and row.role is not OwnerRole.FOREIGN:
+        return None
+    name = re.split(r"[/\\]", path)[-1]
+    if row is None and not is_extension_name(name):
+        return None
+    package = case.matrix.owners.package_of_file(path) or name
+    return CrashSite(hit, package, name, row, row.modules[0] if row and row.modules else "")
+
+
+def is_extension_name(name: str) -> bool:
+    """Whether the name of a file is that of a library, not of a program (``python3.11``)."""
+    return re.search(r"\.(?:so|pyd|dll)\b", name) is not None
+
+
+def _site_of_function(hit: SignatureMatch, case: Case) -> CrashSite | None:
+    """A function of a namespace that is a package's: ``decord::VideoReader::NextFrame``."""
+    function = hit.groups.get("function") or hit.groups["function2"]
+    row = case.matrix.owners.owner(function.partition("::")[0])
+    if row is None or row.role is not OwnerRole.FOREIGN:
+        return None
+    return CrashSite(hit, row.package, function, row, row.modules[0] if row.modules else "")
+
+
+# Python's and torch's frames that only hand on to what they were asked to call.
+_HANDS_ON = re.compile(
+    r"<frozen |importlib|[/\\]ctypes[/\\]|[/\\](?:threading|concurrent|multiprocessing|runpy)"
+    r"|torch[/\\](?:_ops|library|_library|autograd[/\\]function|utils[/\\](?:_contextlib|data))"
+    r"|triton[/\\]runtime[/\\](?:jit|autotuner)"
+)
+
+
+def _site_of_python(case: Case) -> CrashSite | None:
+    """The innermost Python frame of the thread that crashed, which called native code."""
+    fatal = case.log.first("faulthandler-segv")
+    if fatal is None:
+        return None
+    ends = [hit.order for hit in case.log.all("other-thread") if hit.order > fatal.order]
+    last = min(ends, default=fatal.order + _STACK)
+    frames = [h for h in case.log.all("crash-frame") if fatal.order < h.order < last]
+    hit = next((h for h in frames if not _HANDS_ON.search(h.groups["path"])), None)
+    if hit is None:
+        return None
+    path = hit.groups["path"]
+    package = case.matrix.owners.package_of_file(path)
+    row = case.matrix.owners.owner_of_file(path)
+    if not package or (row is not None and row.role is not OwnerRole.FOREIGN):
+        return None
+    module = re.split(r"(?:site|dist)-packages[/\\]", path)[-1]
+    module = re.split(r"[/\\.]", module)[0]
+    return CrashSite(hit, package, f"{module}.{hit.groups['function']}", row, module)
+
+
+_STACK = 200
+
+
+def hypotheses_of_site(case: Case) -> Iterator[RaisedHypothesis]:
+    """The package in whose native code it crashed, where the stack names one."""
+    site = crash_site(case)
+    if site is None:
+        return
+    found = case.facts.environment.distribution(site.package) if case.facts.environment else None
+    version = found.version if found is not None else None
+    torch = known_values(case.facts).versions.get("torch")
+    values = {
+        "package": site.package,
+        "place": site.place,
+        "version": say(" {version}", version=version) if version else "",
+        "torch": say("torch {version}", version=torch) if torch else "this torch",
+        "cure": say("; {cure}", cure=site.row.cure) if site.row and site.row.cure else "",
+        "lines": (site.hit.id,),
+        "command": ("python", "-X", "faulthandler", "-c", f"import {site.module}")
+        if site.module
+        else (),
+    }
+    is_built = site.row is not None and site.row.built_for_torch
+    name = "extension-crash.for-torch" if is_built else "extension-crash.site"
+    row = case.matrix.causes.message(name)
+    message = replace(
+        row, title=fill(row.title, values), detail=fill(row.detail, values), remedy=row.remedy
+    )
+    yield RaisedHypothesis(name, values, message)
 
 
 def check_libcuda_crash(case: Case) -> Iterator[Finding]:
