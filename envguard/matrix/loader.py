@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from envguard.matrix.deepspeed import DeepspeedTable
     from envguard.matrix.drivers import DriverTable, SupportTable, ToolkitTable, UvTable
     from envguard.matrix.evidence import SignalsTable
+    from envguard.matrix.file_owners import OwnerTable
     from envguard.matrix.gpus import GpuTable
     from envguard.matrix.index import IndexTable
     from envguard.matrix.libs import LibsTable
     from envguard.matrix.machines import MachineTable
     from envguard.matrix.memory import MemoryTable
     from envguard.matrix.order import OrderTable
-    from envguard.matrix.owners import OwnerTable
     from envguard.matrix.packages import PackageTable
     from envguard.matrix.statuses import StatusTable
     from envguard.matrix.torch_builds import TorchTable
@@ -97,7 +97,7 @@ class Matrix:
     machines: _Table[MachineTable] = _Table("machines", "MachineTable", "machines.toml")
     torch: _Table[TorchTable] = _Table("torch_builds", "TorchTable", "torch.toml")
     libs: _Table[LibsTable] = _Table("libs", "LibsTable", "torch_libs.toml")
-    owners: _Table[OwnerTable] = _Table("owners", "OwnerTable", "owners.toml")
+    owners: _Table[OwnerTable] = _Table("file_owners", "OwnerTable", "owners.toml")
     index: _Table[IndexTable] = _Table("index", "IndexTable", "index.toml")
     deepspeed: _Table[DeepspeedTable] = _Table("deepspeed", "DeepspeedTable", "deepspeed.toml")
     breaks: _Table[BreakTable] = _Table("breaks", "BreakTable", "breaks.toml")

@@ -16,7 +16,7 @@ from envguard.facts.findings import Evidence, Finding, Status
 from envguard.facts.sentences import say
 from envguard.mangled import read_mangled
 from envguard.matrix.causes import Where
-from envguard.matrix.owners import LibraryKind
+from envguard.matrix.file_owners import LibraryKind
 from envguard.signatures import find_shown, find_signatures
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from envguard.crash.case import Case
     from envguard.facts.facts import Facts
     from envguard.mangled import MangledName
-    from envguard.matrix.owners import NamedLibrary, SharedLibrary
+    from envguard.matrix.file_owners import NamedLibrary, SharedLibrary
     from envguard.signatures import SignatureMatch
 
 
@@ -345,10 +345,18 @@ def _outcome_of_nvidia(case: Case, library: NamedLibrary) -> tuple[str, dict[str
     if library.row.kind is LibraryKind.NVIDIA:
         return _outcome_of_release(case, library)
     if torch is None or torch.cuda is None or not library.cudas:
-        return "shared-library-missing.cuda-unknown", {}
+        return _against_toolkit(case, library)
     if library.has_major(torch.cuda):
         return "shared-library-missing.own-cuda", {}
     return "cudart-major-mismatch.other-cuda", {"torch_cuda": str(torch.cuda)}
+
+
+def _against_toolkit(case: Case, library: NamedLibrary) -> tuple[str, dict[str, str]]:
+    """Where torch's own CUDA is not known, the toolkit's tells what this machine has."""
+    nvcc = case.facts.machine.toolkit.nvcc
+    if nvcc is None or not library.cudas or library.has_major(nvcc):
+        return "shared-library-missing.cuda-unknown", {}
+    return "cudart-major-mismatch.other-toolkit", {"torch_cuda": str(nvcc)}
 
 
 def _outcome_of_release(case: Case, library: NamedLibrary) -> tuple[str, dict[str, str]]:
@@ -452,11 +460,21 @@ def check_system_library(case: Case) -> Iterator[Finding]:
     yield make_finding(case, outcome, Status.FAIL, (told,))
 
 
-_NVIDIA_LOCAL = re.compile(r"(?:^|[.+])nv\d\d\.\d{1,2}")
+_NVIDIA_LOCAL = re.compile(r"(?:^|\.)nv\d\d\.\d{1,2}")
+_COMMIT = re.compile(r"(?!git)[0-9a-f]{7,12}(?:\.|\Z)")
 
 
 def is_built_by_nvidia(facts: Facts) -> bool:
-    """Whether torch is NVIDIA's own build, of its containers or for its boards."""
+    """Whether torch is NVIDIA's own build, of its containers or for its boards.
+
+    They are built from a commit between releases: ``2.6.0a0+ecf3bae40a.nv25.01``, in older ones
+    without NVIDIA's letters.
+    """
     torch = facts.environment.torch if facts.environment is not None else None
     version = torch.version if torch is not None else None
-    return version is not None and bool(version.local and _NVIDIA_LOCAL.search(version.local))
+    if version is None:
+        return False
+    local = version.local or ""
+    return (version.pre == ("a", 0) and (not local or _COMMIT.match(local) is not None)) or bool(
+        _NVIDIA_LOCAL.search(local)
+    )

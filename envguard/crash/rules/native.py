@@ -12,7 +12,7 @@ from envguard.crash.cause_findings import RaisedHypothesis, line_evidence, make_
 from envguard.crash.exits import SIGABRT, SIGBUS, SIGILL, SIGSEGV
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.sentences import fill, say
-from envguard.matrix.owners import OwnerRole, OwnerRow
+from envguard.matrix.file_owners import OwnerRole, OwnerRow
 from envguard.signatures import SignatureMatch
 from envguard.values import dataclass
 
