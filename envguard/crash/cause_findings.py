@@ -193,7 +193,7 @@ def _what_decides(cause: str, case: Case) -> str:
 
 def _whole(command: tuple[str, ...], case: Case) -> tuple[str, ...]:
     """A command that goes before another, with the other: the run's own where it is known."""
-    if command[:1] == ("env",) or command[-1:] == ("--",):
+    if command[:1] == ("env",) or command[-1:] in {("--",), ("--args",)}:
         return (*command, *(case.command or ("CMD",)))
     return command
 

@@ -29,6 +29,7 @@ from envguard.crash.rules.native import (
     crash_library,
     crash_site,
     hypotheses_of_site,
+    is_in_collective,
     shown_by,
 )
 from envguard.crash.rules.nccl import hypotheses_of_nccl
@@ -166,15 +167,23 @@ def hypotheses_of_segfault(case: Case) -> Iterator[RaisedHypothesis]:
     if case.log.has("convolution-words") or "cudnn" in where:
         yield _shadow("it crashed in cuDNN, the library that is most often found twice")
     elif early:
-        yield _shadow("it crashed at the start", rank=_AT_START)
+        said = (
+            "it crashed at the start"
+            if case.phase
+            else "two copies of a library are a common cause"
+        )
+        yield _shadow(said, rank=_AT_START)
     if crash_site(case) is None:
-        yield raise_hypothesis("unknown-segfault", where=where)
+        has_stack = case.log.has("faulthandler-segv")
+        name = "unknown-segfault.stack" if has_stack else "unknown-segfault"
+        yield raise_hypothesis(name, where=where)
     yield raise_hypothesis("extension-crash", against="" if early else "it ran for a while")
 
 
 def _is_in_nccl(case: Case) -> bool:
     found = crash_library(case)
-    return case.log.has("nccl-frame") or (found is not None and "nccl" in found[1])
+    is_named = case.log.has("nccl-frame") or (found is not None and "nccl" in found[1])
+    return is_named or is_in_collective(case)
 
 
 def _transport(supports: str, **more: object) -> RaisedHypothesis:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -163,15 +164,30 @@ _HANDS_ON = re.compile(
 )
 
 
-def _site_of_python(case: Case) -> CrashSite | None:
-    """The innermost Python frame of the thread that crashed, which called native code."""
+def innermost_frame(case: Case) -> SignatureMatch | None:
+    """The Python frame that called the native code in which the process crashed.
+
+    Returns:
+        Of the stack that faulthandler printed for the thread that crashed, the first frame that
+        does not only hand on; None where there is no such stack.
+    """
     fatal = case.log.first("faulthandler-segv")
     if fatal is None:
         return None
-    ends = [hit.order for hit in case.log.all("other-thread") if hit.order > fatal.order]
-    last = min(ends, default=fatal.order + _STACK)
-    frames = [h for h in case.log.all("crash-frame") if fatal.order < h.order < last]
-    hit = next((h for h in frames if not _HANDS_ON.search(h.groups["path"])), None)
+    stacks = [hit for hit in case.log.all("thread-stack") if hit.order > fatal.order]
+    current = [hit for hit in stacks if "current" in hit.groups] or stacks
+    if len(current) != 1:
+        return None  # one of several threads: which is not told
+    last = min((h.order for h in stacks if h.order > current[0].order), default=_NO_LINE)
+    frames = [h for h in case.log.all("crash-frame") if current[0].order < h.order < last]
+    return next((h for h in frames if not _HANDS_ON.search(h.groups["path"])), None)
+
+
+_NO_LINE = sys.maxsize
+
+
+def _site_of_python(case: Case) -> CrashSite | None:
+    hit = innermost_frame(case)
     if hit is None:
         return None
     path = hit.groups["path"]
@@ -184,7 +200,13 @@ def _site_of_python(case: Case) -> CrashSite | None:
     return CrashSite(hit, package, f"{module}.{hit.groups['function']}", row, module)
 
 
-_STACK = 200
+_OF_COLLECTIVES = re.compile(r"torch[/\\]distributed[/\\](?:distributed_c10d|c10d_logger)|nccl")
+
+
+def is_in_collective(case: Case) -> bool:
+    """Whether the innermost Python frame is one of torch's collectives, or of an NCCL binding."""
+    hit = innermost_frame(case)
+    return hit is not None and _OF_COLLECTIVES.search(hit.groups["path"]) is not None
 
 
 def hypotheses_of_site(case: Case) -> Iterator[RaisedHypothesis]:
