@@ -177,31 +177,61 @@ def pieces_of(line: bytes) -> Iterator[bytes]:
             yield piece[max(0, start - _OVERLAP) : start + _LONG]
 
 
-def match_piece(
-    mark: SearchPattern, piece: bytes, line: int, place: int, after: Sequence[bytes] = ()
-) -> SignatureMatch | None:
-    """Try a signature on a piece of a line.
+class Piece:
+    """A piece of a line, and what it may say: read once for all signatures tried on it.
 
-    It is tried on the bare line, on the line in its wrappers, and, where the line breaks off in
-    the middle of a sentence, on the line with what carries it on.
+    Args:
+        raw: The piece.
+        line: Number of the line, from 1.
+        after: The lines that follow the piece; empty where it does not end its line.
+    """
+
+    __slots__ = ("_whole", "after", "line", "raw")
+
+    def __init__(self, raw: bytes, line: int, after: Sequence[bytes] = ()) -> None:
+        self.raw = raw
+        self.line = line
+        self.after = after
+        self._whole: tuple[tuple[str, ...], int | None] | None = None
+
+    def forms_at(self, place: int) -> tuple[tuple[str, ...], int | None]:
+        """What stands round a place, and the rank that a prefix names.
+
+        The bare line, the line in its wrappers, and, where the line breaks off in the middle of
+        a sentence, the line with what carries it on.
+        """
+        begin = max(0, place - _BEFORE)
+        if begin or len(self.raw) > place + _AFTER:
+            return self._read(begin, place + _AFTER, ())
+        if self._whole is None:
+            self._whole = self._read(0, len(self.raw), self.after)
+        return self._whole
+
+    def _read(
+        self, begin: int, end: int, after: Sequence[bytes]
+    ) -> tuple[tuple[str, ...], int | None]:
+        text = self.raw[begin:end].decode("utf-8", "replace")
+        # A dot keeps patterns for the start of a line from matching in its middle.
+        text, rank = (f".{text}", None) if begin else strip_prefix(text)
+        return tuple(_forms(text, after)), rank
+
+
+def match_piece(mark: SearchPattern, piece: Piece, place: int) -> SignatureMatch | None:
+    """Try a signature on a piece of a line.
 
     Args:
         mark: The signature.
         piece: The piece.
-        line: Number of the line, from 1.
         place: Where in the piece one of the signature's literals stands.
-        after: The lines that follow the piece; empty where it does not end its line.
     """
-    begin = max(0, place - _BEFORE)
-    text = piece[begin : place + _AFTER].decode("utf-8", "replace")
-    # A dot keeps patterns for the start of a line from matching in its middle.
-    text, rank = (f".{text}", None) if begin else strip_prefix(text)
-    following = after if len(piece) <= place + _AFTER else ()
-    for form in _forms(text, following):
+    forms, rank = piece.forms_at(place)
+    for form in forms:
         match = mark.pattern.search(form)
         if match is not None:
             shown = _excerpt(form, match)
-            return SignatureMatch(mark.id, line, shown, _groups(match), rank, order=line)
+            return SignatureMatch(
+                mark.id, piece.line, shown, _groups(match), rank, order=piece.line
+            )
     return None
 
 
@@ -232,7 +262,8 @@ def _excerpt(text: str, match: re.Match[str]) -> str:
     """The line for a person: around the match, without what a terminal would not show."""
     begin = 0 if match.end() <= _SHOWN else max(0, match.start() - 60)
     piece = text[begin : begin + _SHOWN].strip()
-    clean = "".join(c if c.isprintable() else " " for c in piece)
+    is_clean = piece.isprintable()
+    clean = piece if is_clean else "".join(c if c.isprintable() else " " for c in piece)
     return f"...{clean}" if begin else clean
 
 
@@ -260,11 +291,11 @@ def find_signatures(text: str, matrix: Matrix) -> tuple[SignatureMatch, ...]:
     return tuple(
         hit
         for index, line in enumerate(lines)
-        for piece in pieces_of(line)
+        for raw in pieces_of(line)
+        for piece in (Piece(raw, index + 1, lines_after(lines, index)),)
         for mark in marks
-        if (place := _first_place(mark, piece)) >= 0
-        and (hit := match_piece(mark, piece, index + 1, place, lines_after(lines, index)))
-        is not None
+        if (place := _first_place(mark, raw)) >= 0
+        and (hit := match_piece(mark, piece, place)) is not None
     )
 
 

@@ -106,7 +106,7 @@ def test_a_message_that_a_terminal_broke_is_read_whole() -> None:
         "      PyTorch (12.1). Please make sure to use the same CUDA versions.\n"
     )
     (hit,) = (h for h in find_signatures(text, MATRIX) if h.id == "cuda-version-mismatch")
-    assert (hit.line, hit.groups) == (2, {"nvcc2": "11.5", "torch2": "12.1"})
+    assert (hit.line, hit.groups["nvcc"], hit.groups["torch"]) == (2, "11.5", "12.1")
 
 
 @pytest.mark.parametrize(

@@ -85,15 +85,8 @@ def make_finding(
 
 
 def _groups(hits: Iterable[SignatureMatch]) -> dict[str, object]:
-    """What signatures named; where several did, what the first one did.
-
-    Alternatives of one pattern number their names: ``need2`` is the ``need`` of the second.
-    """
-    found: dict[str, object] = {}
-    for hit in reversed(tuple(hits)):
-        plain = {name.rstrip("0123456789"): value for name, value in hit.groups.items()}
-        found = {**found, **plain, **hit.groups}
-    return found
+    """What signatures named; where several did, what the first one did."""
+    return {k: v for hit in reversed(tuple(hits)) for k, v in hit.groups.items()}
 
 
 def version_or_none(text: str) -> Version | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from envguard.crash.log import Log, TaskTable, read_blocks
 from envguard.signatures import (
     LONG_PIECE,
     NOISE,
+    Piece,
     SearchPattern,
     SeenLines,
     build_search,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix
     from envguard.signatures import SignatureMatch
 
+
+T = TypeVar("T")
 
 PHASE = "phase:"
 _KEEP = 24
@@ -79,6 +82,7 @@ class Scanner:
         self._seen = SeenLines()
         self._found: dict[str, _Found] = {}
         self._in_vain: set[bytes] = set()
+        self._vain_twins: set[tuple[bytes, bytes]] = set()
         self._tasks = TaskTable()
         self._line = 1
         self._before = 0
@@ -108,6 +112,7 @@ class Scanner:
         self._find = build_search(text for text, _ in self._pairs)
         self._by_start.clear()
         self._seen.clear()
+        self._vain_twins.clear()
 
     def _set_literals_for(self, block: bytes) -> None:
         """Build the search for a block: the first one, when it is short, is often the only one."""
@@ -170,23 +175,25 @@ class Scanner:
             if key in seen:
                 continue
             lines = lines or block.split(b"\n")
-            after = lines_after(lines, index)
-            self._search_line(lines[index], self._line + index, key, after)
+            self._search_line(lines, index, key)
         if sum(map(self._is_busy, self._marks)) > was_busy:
             self._set_literals()
 
-    def _search_line(self, line: bytes, number: int, key: bytes, after: Sequence[bytes]) -> None:
-        if self._find is None:
-            return
+    def _search_line(self, lines: Sequence[bytes], index: int, key: bytes) -> None:
+        line = lines[index]
         if len(line) <= LONG_PIECE and b"\r" not in line:
-            self._examine(line, number, key, after)
+            self._examine(line, key, lines, index)
             return
+        is_seen = True
         for piece in pieces_of(line):
             short = piece.translate(None, NOISE)
             if short not in self._seen.keys:
-                self._examine(piece, number, short, after)
+                self._examine(piece, short, lines, index)
+                is_seen = False
+        if is_seen:  # lines of this key hold nothing but pieces that hold nothing
+            self._seen.add(key)
 
-    def _examine(self, piece: bytes, number: int, key: bytes, after: Sequence[bytes]) -> None:
+    def _examine(self, piece: bytes, key: bytes, lines: Sequence[bytes], index: int) -> None:
         """Try the signatures on a piece of a line.
 
         A line of a key without any searched text needs no second look; one of a shape that was
@@ -196,6 +203,11 @@ class Scanner:
         if self._find is None or found is None:
             self._seen.add(key)
             return
+        after = lines_after(lines, index)
+        twin = (piece, after[0] if after else b"")
+        if twin in self._vain_twins:
+            return
+        read = Piece(piece, self._line + index, after)
         shape = piece.translate(_SHAPE)
         is_in_vain, has_matched = shape in self._in_vain, False
         tried: set[str] = set()
@@ -206,12 +218,11 @@ class Scanner:
                     continue
                 tried.add(mark.id)
                 if not is_in_vain or mark.reads_digits:
-                    has_matched |= self._match(mark, piece, number, start, after)
+                    has_matched |= self._match(mark, read, start)
             found = self._find.search(piece, start + 1)
-        if not is_in_vain and not has_matched and len(shape) <= _LONGEST_SHAPE:
-            if len(self._in_vain) >= _MOST_SHAPES:
-                self._in_vain.clear()
-            self._in_vain.add(shape)
+        if not has_matched and len(shape) <= _LONGEST_SHAPE:
+            _remember(self._vain_twins, twin)
+            _remember(self._in_vain, shape)
 
     def _sample(self, mark: SearchPattern, block: bytes) -> None:
         """Of a signature that fills the log only the last place in each block is examined."""
@@ -223,20 +234,13 @@ class Scanner:
             found.count += block.count(literal) - 1
             start, end = _segment(block, place)
             line = self._line + block.count(b"\n", 0, start)
-            self._match(mark, block[start:end], line, place - start)
+            self._match(mark, Piece(block[start:end], line), place - start)
 
-    def _match(
-        self,
-        mark: SearchPattern,
-        piece: bytes,
-        line: int,
-        place: int,
-        after: Sequence[bytes] = (),
-    ) -> bool:
-        hit = match_piece(mark, piece, line, place, after)
+    def _match(self, mark: SearchPattern, piece: Piece, place: int) -> bool:
+        hit = match_piece(mark, piece, place)
         if hit is None:
             return False
-        named = replace(hit, file=self._file, order=self._before + line)
+        named = replace(hit, file=self._file, order=self._before + hit.line)
         self._found.setdefault(mark.id, _Found()).add(named)
         return True
 
@@ -279,6 +283,13 @@ class Scanner:
             printable = "".join(c if c.isprintable() else "?" for c in text.strip()[:_SHOWN])
             if printable:
                 yield self._tail_line + offset, printable
+
+
+def _remember(known: set[T], value: T) -> None:
+    """Keep a value, within a limit of memory: when there are too many, start over."""
+    if len(known) >= _MOST_SHAPES and value not in known:
+        known.clear()
+    known.add(value)
 
 
 def _segment(block: bytes, place: int) -> tuple[int, int]:
