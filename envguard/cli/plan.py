@@ -80,7 +80,7 @@ class JobOptions:
         str | None,
         typer.Option(
             "--optimizer",
-            help="adamw, adamw-8bit, paged-adamw-8bit, adafactor, lion, sgd, muon ...",
+            help="adamw, adamw-fused, adamw-8bit, paged-adamw-8bit, adafactor, lion, sgd, muon ...",
             rich_help_panel=_JOB,
         ),
     ] = None
@@ -90,7 +90,11 @@ class JobOptions:
     ] = None
     lora: Annotated[
         str | None,
-        typer.Option("--lora", help="rank=16[,targets=all-linear|qv].", rich_help_panel=_JOB),
+        typer.Option(
+            "--lora",
+            help="rank=16[,targets=all-linear|qv][,dropout=0.05][,dora=true].",
+            rich_help_panel=_JOB,
+        ),
     ] = None
     qlora: Annotated[
         bool, typer.Option("--qlora", help="Base model in NF4.", rich_help_panel=_JOB)
@@ -118,8 +122,34 @@ class JobOptions:
     ] = None
     fused_loss: Annotated[
         bool,
-        typer.Option("--fused-loss", help="The loss never holds all logits.", rich_help_panel=_JOB),
+        typer.Option("--fused-loss", help="As --loss fused.", rich_help_panel=_JOB),
     ] = False
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            "--loss", help="Logits: plain, kernel, chunked or fused.", rich_help_panel=_JOB
+        ),
+    ] = None
+    method: Annotated[
+        str | None,
+        typer.Option(
+            "--method", help="sft, dpo, orpo, kto, reward, grpo or ppo.", rich_help_panel=_JOB
+        ),
+    ] = None
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            "--reference", help="none, copy, adapter or precomputed.", rich_help_panel=_JOB
+        ),
+    ] = None
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            "--beside",
+            help="Parameters of further frozen models in these GPUs, e.g. 8B: a teacher, a judge.",
+            rich_help_panel=_JOB,
+        ),
+    ] = None
     gpus: Annotated[
         int | None, typer.Option("--gpus", help="All GPUs of the job.", rich_help_panel=_JOB)
     ] = None

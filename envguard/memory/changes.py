@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.facts.sentences import say
-from envguard.memory.job import Job, JobOption, Optimizer, Placement, Recompute, SaveMode, Strategy
+from envguard.memory.job import (
+    Job,
+    JobOption,
+    Loss,
+    Optimizer,
+    Placement,
+    Recompute,
+    SaveMode,
+    Strategy,
+)
 from envguard.memory.job_request import is_valid
 from envguard.memory.plan import GIB, MemoryLimits, MemoryPlan, limits_of
 from envguard.memory.verdict import Overrun, find_overruns, fits
@@ -137,14 +146,15 @@ def _compute_changes(job: Job) -> Iterator[Candidate]:
         unstated = job.unstated - {JobOption.RECOMPUTE}
         changed = replace(job, recompute=Recompute.FULL, unstated=unstated)
         yield 2, "activation checkpointing", "--recompute full", changed
-    if not job.has_fused_loss:
-        yield 3, "a fused cross entropy", "--fused-loss", replace(job, has_fused_loss=True)
+    if job.loss is not Loss.FUSED:
+        yield 3, "a fused cross entropy", "--loss fused", replace(job, loss=Loss.FUSED)
     batch = job.micro_batch
     while batch > 1:
         batch //= 2
         yield 3, f"micro-batch {batch}", f"--micro-batch {batch}", replace(job, micro_batch=batch)
-    if job.optimizer in {Optimizer.ADAMW, Optimizer.ADAMW_FOREACH}:
-        changed = replace(job, optimizer=Optimizer.ADAMW_8BIT)
+    if job.optimizer in {Optimizer.ADAMW, Optimizer.ADAMW_FUSED, Optimizer.ADAMW_FOREACH}:
+        unstated = job.unstated - {JobOption.OPTIMIZER}
+        changed = replace(job, optimizer=Optimizer.ADAMW_8BIT, unstated=unstated)
         yield 4, "8-bit AdamW", "--optimizer adamw-8bit", changed
 
 

@@ -8,7 +8,7 @@ from envguard.errors import DocumentError, InputError
 from envguard.facts.sentences import say
 from envguard.files import is_file, read_utf8
 from envguard.memory.flat_yaml import parse_flat_yaml
-from envguard.memory.job import Placement, Precision, Recompute, Strategy
+from envguard.memory.job import Optimizer, Placement, Precision, Recompute, Strategy
 from envguard.memory.model_config import JsonObject, read_json
 from envguard.memory.settings import (
     Settings,
@@ -167,7 +167,10 @@ def _read_optimizer(found: Settings, document: Object, where: str) -> None:
     name = (section or {}).get("type")
     if name is not None:
         place = f"{where}: optimizer.type"
-        found.state("optimizer", parse_optimizer(place, stated_text(name, place)), where)
+        optimizer = parse_optimizer(place, stated_text(name, place))
+        if optimizer is Optimizer.ADAMW:  # DeepSpeed's own, which is fused
+            optimizer = Optimizer.ADAMW_FUSED
+        found.state("optimizer", optimizer, where)
 
 
 def recompute_of(is_on: bool) -> Recompute:

@@ -60,6 +60,8 @@ def _count_t5(fields: ConfigFields, model_type: str) -> ModelShape:
         kv_heads=heads,
         vocab=vocab,
         kept_params=vocab * width + head + tables,
+        largest_matrix=width * max(ffn, inner),
+        outside=vocab * width + head + tables,
         lora_all=matrices * (width + inner)
         + (3 if gated else 2) * (encoder + decoder) * (width + ffn),
         lora_qv=2 * (encoder + 2 * decoder) * (width + inner),
@@ -97,6 +99,8 @@ def _count_bart(fields: ConfigFields, model_type: str) -> ModelShape:
         kv_heads=fields.count("encoder_attention_heads"),
         vocab=vocab,
         kept_params=outside,
+        largest_matrix=width * max(ffn_in, ffn_out, width),
+        outside=outside,
         lora_all=projections * 2 * width
         + 2 * encoder * (width + ffn_in)
         + 2 * decoder * (width + ffn_out),

@@ -6,14 +6,19 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from envguard.matrix.memory import Amount
 from envguard.memory.job import (
     Attention,
     JobOption,
+    Loss,
+    Method,
     Optimizer,
     Precision,
     Quantized,
     Recompute,
+    Reference,
     Strategy,
 )
 from envguard.values import dataclass
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from envguard.matrix.memory import Formula, MemoryTable
-    from envguard.memory.job import Job
+    from envguard.memory.job import Job, Lora
 
 
 # Widths taken from another model of the same size differ by about this much among public models.
@@ -31,7 +36,7 @@ _GUESS_BELOW, _GUESS_ABOVE = 0.75, 1.33
 
 def activation_lines(job: Job, book: Book) -> tuple[Line, ...]:
     """What one GPU holds at the peak of the backward pass, states apart."""
-    lines = [*_layer_lines(job, book), _logits(job, book)]
+    lines = [*_layer_lines(job, book), *_logits(job, book)]
     if job.shape.vision is not None:
         lines.append(book.line(MemoryPart.ACTIVATIONS, "vision_tower"))
     if job.shape.is_guess:
@@ -48,8 +53,7 @@ def _layer_lines(job: Job, book: Book) -> tuple[Line, ...]:
     if job.recompute is Recompute.FULL:
         return _checkpointed(job, book, kept)
     if job.recompute is Recompute.SELECTIVE:
-        selective = _times_layers(book.line(MemoryPart.ACTIVATIONS, "korthikanti_selective"), job)
-        return (min(selective, kept, key=lambda line: line.amount.likely),)
+        return _selective(job, book, kept)
     if JobOption.RECOMPUTE not in job.unstated:
         return (kept,)
     # not stated: the lower end of the range is what checkpointing would leave
@@ -61,7 +65,7 @@ def _layer_lines(job: Job, book: Book) -> tuple[Line, ...]:
 def _checkpointed(job: Job, book: Book, kept: Line) -> tuple[Line, ...]:
     """The input of every layer, and one layer's activations while it is computed again."""
     inputs = _times_layers(book.line(MemoryPart.ACTIVATIONS, "full_recompute"), job)
-    if job.precision is Precision.FP32:
+    if job.precision is Precision.FP32 or _has_fp32_stream(job):
         inputs = inputs.times(2)
     layer = kept.times(1 / job.shape.layers)
     if JobOption.RECOMPUTE not in job.unstated:
@@ -71,13 +75,74 @@ def _checkpointed(job: Job, book: Book, kept: Line) -> tuple[Line, ...]:
     return inputs, replace(layer, amount=replace(layer.amount, high=most))
 
 
+def _selective(job: Job, book: Book, kept: Line) -> tuple[Line, ...]:
+    """What is kept of every layer, and one layer while the rest of it is computed again.
+
+    Megatron's selective checkpointing drops the scores of attention only: the high end.
+    """
+    line = _times_layers(book.line(MemoryPart.ACTIVATIONS, "selective_op"), job)
+    if job.precision is Precision.FP32:
+        line = line.times(2)
+    scores = _times_layers(book.line(MemoryPart.ACTIVATIONS, "korthikanti_selective"), job)
+    most = min(scores.amount.likely, kept.amount.likely)
+    if most <= line.amount.likely:
+        return (kept,)
+    amount = replace(line.amount, high=most)
+    return replace(line, amount=amount), kept.times(1 / job.shape.layers)
+
+
+def _has_fp32_stream(job: Job) -> bool:
+    """fp32 weights under autocast, whose embedding makes the residual stream fp32."""
+    return job.strategy is Strategy.DDP and job.keeps_masters and job.lora is None
+
+
 def _all_layers(job: Job, book: Book) -> Line:
-    line = _per_layer(job, book)
-    if job.lora is not None:
-        name = "hf_llama_lora.all_linear" if job.lora.covers_all else "hf_llama_lora.qv"
-        ratio = book.table.formula(name).evaluate({"activations": 1.0}).likely
-        line = replace(line.times(ratio), formula=f"{line.formula} x {name}")
+    if job.lora is None:
+        return _times_layers(_per_layer(job, book), job)
+    line = _adapted(job, book, job.lora) if job.shape.is_gated else _adapted_gpt(job, book)
     return _times_layers(line, job)
+
+
+def _adapted_gpt(job: Job, book: Book) -> Line:
+    """A layer without a gate with adapters: what they leave of it."""
+    name = "hf_llama_lora.all_linear" if job.lora and job.lora.covers_all else "hf_llama_lora.qv"
+    ratio = book.table.formula(name).evaluate({"activations": 1.0}).likely
+    line = _per_layer(job, book)
+    return replace(line.times(ratio), formula=f"{line.formula} x {name}")
+
+
+def _adapted(job: Job, book: Book, lora: Lora) -> Line:
+    """A frozen layer and what its adapters keep of their inputs and products."""
+    least = _plus(book, "hf_llama_frozen", _undropped(job))
+    most = _plus(book, "hf_llama_frozen", "lora.inputs_dropped")
+    if lora.has_dropout is None:  # most recipes have it
+        line = replace(most, amount=Amount(least.amount.low, most.amount.likely, most.amount.high))
+    else:
+        line = most if lora.has_dropout else least
+    if job.attention is Attention.EAGER:
+        line = _joined(line, book.line(MemoryPart.ACTIVATIONS, "hf_llama_bf16_eager_extra"))
+    if lora.is_dora:
+        line = _joined(line, book.line(MemoryPart.ACTIVATIONS, "lora.dora"))
+    if job.quantized is not None and job.keeps_masters:
+        line = _joined(line, book.line(MemoryPart.ACTIVATIONS, "lora.fp32_stream"))
+    return line.times(2) if job.precision is Precision.FP32 else line
+
+
+def _undropped(job: Job) -> str:
+    """How adapters without dropout keep their inputs: cast for each under autocast, or shared."""
+    is_cast = job.strategy is Strategy.DDP and job.keeps_masters and job.quantized is None
+    return "lora.inputs_own" if is_cast else "lora.inputs_shared"
+
+
+def _plus(book: Book, first: str, second: str) -> Line:
+    lines = [book.line(MemoryPart.ACTIVATIONS, name) for name in (first, second)]
+    return _joined(*lines)
+
+
+def _joined(line: Line, extra: Line) -> Line:
+    return replace(
+        line, formula=f"{line.formula} + {extra.formula}", amount=line.amount + extra.amount
+    )
 
 
 def _per_layer(job: Job, book: Book) -> Line:
@@ -86,30 +151,49 @@ def _per_layer(job: Job, book: Book) -> Line:
         name = "gpt_layer.eager" if is_eager else "gpt_layer.sdpa"
         line = book.line(MemoryPart.ACTIVATIONS, name)
         return line.times(2) if job.precision is Precision.FP32 else line
-    name = "hf_llama_fp32_sdpa" if job.precision is Precision.FP32 else "hf_llama_bf16_sdpa"
-    line = book.line(MemoryPart.ACTIVATIONS, name)
+    line = book.line(MemoryPart.ACTIVATIONS, _gated_layer(job))
     if not is_eager:
         return line
-    extra = book.line(MemoryPart.ACTIVATIONS, "hf_llama_bf16_eager_extra")
-    return replace(
-        line, formula=f"{line.formula} + {extra.formula}", amount=line.amount + extra.amount
-    )
+    return _joined(line, book.line(MemoryPart.ACTIVATIONS, "hf_llama_bf16_eager_extra"))
+
+
+def _gated_layer(job: Job) -> str:
+    if job.precision is Precision.FP32:
+        return "hf_llama_fp32_sdpa"
+    return "hf_llama_autocast_sdpa" if _has_fp32_stream(job) else "hf_llama_bf16_sdpa"
 
 
 def _times_layers(line: Line, job: Job) -> Line:
     return line.times(job.shape.layers)
 
 
-def _logits(job: Job, book: Book) -> Line:
-    if job.has_fused_loss:
-        return book.line(MemoryPart.LOGITS, "logits_fused_loss")
-    if job.precision is Precision.FP32:
-        return book.line(MemoryPart.LOGITS, "logits_fp32_model_hf_loss")
-    return book.line(MemoryPart.LOGITS, "logits_16bit_model_hf_loss")
+def _logits(job: Job, book: Book) -> tuple[Line, ...]:
+    """What the loss makes of the last layer, and what the reference's logits may add."""
+    if not job.method.has_logits:
+        return (book.line(MemoryPart.LOGITS, "logits_scores"),)
+    line = book.line(MemoryPart.LOGITS, _LOGITS[job.loss])
+    if job.loss is Loss.PLAIN and job.precision is Precision.FP32:
+        line = book.line(MemoryPart.LOGITS, "logits_fp32_model_hf_loss")
+    if job.method is not Method.SFT and job.loss is Loss.PLAIN:
+        # trl takes the logits of these methods in tiles, other trainers whole
+        fused = book.line(MemoryPart.LOGITS, "logits_fused_loss")
+        line = replace(
+            line, amount=replace(line.amount, low=min(line.amount.low, fused.amount.low))
+        )
+    if job.reference in {Reference.COPY, Reference.ADAPTER} and job.loss is Loss.PLAIN:
+        return line, book.line(MemoryPart.LOGITS, "reference.logits")
+    return (line,)
 
 
+_LOGITS = {
+    Loss.PLAIN: "logits_16bit_model_hf_loss",
+    Loss.KERNEL: "logits_kernel_loss",
+    Loss.CHUNKED: "logits_chunked_loss",
+    Loss.FUSED: "logits_fused_loss",
+}
 _STATES = {
     Optimizer.ADAMW: "adamw_fp32_params",
+    Optimizer.ADAMW_FUSED: "adamw_fp32_params",
     Optimizer.ADAMW_FOREACH: "adamw_fp32_params",
     Optimizer.ADAMW_SINGLE: "adamw_fp32_params",
     Optimizer.ADAMW_8BIT: "adamw_8bit_bnb",
@@ -122,13 +206,14 @@ _STATES = {
     Optimizer.SGD_MOMENTUM: "sgd_momentum",
     Optimizer.MUON: "muon_torch",
 }
-# torch's own AdamW in its three forms, and how much each holds while it steps.
-_TEMPORARIES = {
-    Optimizer.ADAMW_FOREACH: "optimizer.foreach_temporaries",
-    Optimizer.ADAMW_SINGLE: "optimizer.single_temporaries",
-}
 _ADAMW = frozenset(
-    {Optimizer.ADAMW, Optimizer.ADAMW_FOREACH, Optimizer.ADAMW_SINGLE, Optimizer.PAGED_ADAMW}
+    {
+        Optimizer.ADAMW,
+        Optimizer.ADAMW_FUSED,
+        Optimizer.ADAMW_FOREACH,
+        Optimizer.ADAMW_SINGLE,
+        Optimizer.PAGED_ADAMW,
+    }
 )
 # torch keeps these states in the dtype of the weights; 8-bit optimizers have their own.
 _HALVED_IN_BF16 = frozenset({Optimizer.LION, Optimizer.SGD_MOMENTUM, Optimizer.MUON})
@@ -154,7 +239,7 @@ def job_symbols(job: Job, table: MemoryTable) -> dict[str, float]:
         "L": float(job.ranks_per_node),
         "M": float(job.nodes),
         "F": 1.5,
-        "b": float(job.micro_batch),
+        "b": float(job.micro_batch * job.method.sequences),
         "s": float(job.seq_len),
         "h": float(shape.hidden),
         "f": float(shape.ffn),
@@ -166,7 +251,8 @@ def job_symbols(job: Job, table: MemoryTable) -> dict[str, float]:
         "shards": float(job.shards),
         "P_quantized": float(max(0, shape.params - shape.kept_params)),
         "P_other": float(shape.kept_params),
-        "unit_params": float(max(shape.layer_params, shape.largest_module)),
+        "P_beside": float(job.beside),
+        "Pm": float(shape.largest_matrix),
         "Pg": float(_largest_trained(job)),
         "unit_trained": float(_trained_of_unit(job)),
         "vision_hidden": float(shape.vision.hidden if shape.vision else 0),
@@ -174,8 +260,9 @@ def job_symbols(job: Job, table: MemoryTable) -> dict[str, float]:
         "vision_tokens": float(shape.vision.tokens if shape.vision else 0),
     }
     symbols.update(_bytes_per_element(job))
+    symbols.update(_adapter_symbols(job))
     symbols.update(_zero_symbols(job, symbols))
-    symbols.update(_optimizer_bytes(job, table))
+    symbols.update(_optimizer_bytes(job, table, symbols))
     symbols.update(_derived(job, table, symbols))
     return symbols
 
@@ -225,14 +312,69 @@ def _zero_symbols(job: Job, symbols: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def _optimizer_bytes(job: Job, table: MemoryTable) -> dict[str, float]:
+def _adapter_symbols(job: Job) -> dict[str, float]:
+    """Widths, summed over the adapted linear layers of one decoder layer."""
+    shape, lora = job.shape, job.lora
+    h, f, narrow = (
+        float(shape.hidden),
+        float(shape.ffn),
+        shape.hidden * shape.kv_heads / shape.heads,
+    )
+    covers_all = lora is not None and lora.covers_all
+    return {
+        "lora_rank": float(lora.rank if lora else 0),
+        "lora_modules": 7.0 if covers_all else 2.0,
+        "lora_in": 6 * h + f if covers_all else 2 * h,
+        "lora_shared": 2 * h + f if covers_all else h,
+        "lora_out": 3 * h + 2 * narrow + 2 * f if covers_all else h + narrow,
+    }
+
+
+def _optimizer_bytes(
+    job: Job, table: MemoryTable, symbols: Mapping[str, float]
+) -> dict[str, float]:
     """Bytes per trained parameter of states (``o``) and of temporaries (``opt_temp``)."""
     one = {"Pt": 1.0}
     states = table.formula(optimizer_formula(job)).evaluate(one).likely
     if job.precision is Precision.PURE_BF16 and job.optimizer in _HALVED_IN_BF16:
         states /= 2
-    name = _TEMPORARIES.get(job.optimizer, "optimizer.fused_temporaries")
-    return {"o": states, "opt_temp": table.formula(name).evaluate(one).likely}
+    width = 2.0 if job.precision is Precision.PURE_BF16 else 4.0
+    known = {**symbols, "w": width}
+    held = [
+        table.formula(name).evaluate(known).likely / symbols["Pt"] for name in _temporaries(job)
+    ]
+    least, likely, most = held if len(held) == 3 else held * 3
+    return {
+        "w": width,
+        "o": states,
+        "opt_temp_least": least,
+        "opt_temp": likely,
+        "opt_temp_most": most,
+    }
+
+
+_FOREACH_IN_PLACE = Version("2.1")
+
+
+def _temporaries(job: Job) -> tuple[str, ...]:
+    """The formula of what an optimizer holds while it steps, or of its range."""
+    fused, foreach = "optimizer.fused_temporaries", "optimizer.foreach_temporaries"
+    if job.versions.torch < _FOREACH_IN_PLACE:
+        foreach = "optimizer.foreach_before_2_1"
+    # DeepSpeed steps one flat tensor, torch's own strategies one parameter after another
+    single = "optimizer.single_temporaries" if job.strategy.is_deepspeed else _LOOP
+    match job.optimizer:
+        case Optimizer.ADAMW:  # torch's default on a GPU; frameworks of today ask for the fused one
+            return fused, foreach, single if job.strategy.is_deepspeed else foreach
+        case Optimizer.ADAMW_FOREACH:
+            return (foreach,)
+        case Optimizer.ADAMW_SINGLE:
+            return (single,)
+        case _:
+            return (fused,)
+
+
+_LOOP = "optimizer.loop_temporaries"
 
 
 def base_formula(job: Job) -> str | None:
@@ -248,23 +390,46 @@ def base_formula(job: Job) -> str | None:
             return "int8.base"
 
 
+# Bytes of the scales of one quantised weight: fp32 for 64 of them, or 8 bits and their own scales.
+_SCALES = {Quantized.NF4: 4 / 64, Quantized.NF4_DOUBLE: 1 / 64 + 4 / 64 / 256, Quantized.INT8: 0.0}
+
+
 def _derived(job: Job, table: MemoryTable, symbols: Mapping[str, float]) -> dict[str, float]:
     """Symbols that need others: stored bytes of the base model, one rank's state dict."""
-    name = base_formula(job)
-    base = symbols["e"] * symbols["P"]
-    if name is not None:
-        base = table.formula(name).evaluate(symbols).likely
+    base = _stored(job, table, symbols, job.shape.params, job.shape.kept_params)
     frozen = 0.0 if job.lora is None else base
     per_rank = ((symbols["m"] + symbols["o"]) * symbols["Pt"] + frozen) / symbols["shards"]
     shard = float(_SHARD_BYTES[job.versions.transformers.major >= 5])
+    outside = min(job.shape.outside, job.shape.params)
     return {
         "base_bytes": base,
         "frozen_bytes": frozen,
+        "layer_bytes": _stored(job, table, symbols, job.shape.layer_params, 0),
+        "outside_bytes": symbols["e"] * outside,
+        "reference_bytes": _reference_bytes(job, symbols, base),
+        "quant_scale": _SCALES[job.quantized] if job.quantized else 0.0,
         "state_bytes_of_this_rank": per_rank,
         "max_shard_size": shard,
         "live_params": 0.0,
         "n_shards": max(1.0, -(-base // shard)),
     }
+
+
+def _stored(
+    job: Job, table: MemoryTable, symbols: Mapping[str, float], params: int, kept: int
+) -> float:
+    """Bytes of weights at rest, of which some are never quantised."""
+    name = base_formula(job)
+    if name is None:
+        return symbols["e"] * params
+    known = {**symbols, "P_quantized": float(max(0, params - kept)), "P_other": float(kept)}
+    return table.formula(name).evaluate(known).likely
+
+
+def _reference_bytes(job: Job, symbols: Mapping[str, float], base: float) -> float:
+    """A copy of the model in the dtype that the trained one was loaded in."""
+    is_fp32 = job.strategy is Strategy.DDP and job.quantized is None and job.lora is None
+    return symbols["m"] * job.shape.params if is_fp32 else base
 
 
 NOTHING = Amount.of(0.0)
@@ -277,6 +442,8 @@ class MemoryPart(Enum):
     GRADIENTS = "gradients"
     MASTER = "master weights"
     OPTIMIZER = "optimizer states"
+    REFERENCE = "models beside"
+    ROLLOUT = "rollout engine"
     GATHERED = "gathered weights"
     BUCKETS = "buckets"
     ACTIVATIONS = "activations"
@@ -383,7 +550,8 @@ class Book:
 
     def moments(self, formula_id: str) -> frozenset[str]:
         """When a formula is alive within a step; always where it does not say."""
-        return frozenset((self.table.formula(formula_id).moment or "all").split())
+        first = formula_id.split(" ")[0]
+        return frozenset((self.table.formula(first).moment or "all").split())
 
 
 def is_firm(formula: Formula) -> bool:

@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from envguard.matrix.memory import Amount
 from envguard.memory.formulas import Line, MemoryPart, Stack, activation_lines, largest
-from envguard.memory.job import Placement, SaveMode, Strategy
+from envguard.memory.job import Method, Placement, Reference, SaveMode, Strategy
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -33,25 +33,32 @@ class GpuPhases:
     resume: Stack
 
 
-def plan_gpu(job: Job, book: Book, *, flattens_on_host: bool) -> GpuPhases:
+def plan_gpu(
+    job: Job, book: Book, *, flattens_on_host: bool, room: float | None = None
+) -> GpuPhases:
     """The memory of one GPU in every phase.
 
     Args:
         job: The job.
         book: Its formulas.
         flattens_on_host: ZeRO-1 and -2 make their flat copy of the weights on the host.
+        room: Bytes that the job can have of the GPU; None is not known.
     """
     states = _state_lines(job, book)
     held = _alive(states, book, "all")
-    weights = tuple(line for line in held if line.part is MemoryPart.WEIGHTS)
+    weights = tuple(
+        line for line in held if line.part in {MemoryPart.WEIGHTS, MemoryPart.REFERENCE}
+    )
+
+    def stack(*lines: Line) -> Stack:
+        return _with_overheads(job, book, lines, room)
+
     return GpuPhases(
-        load=_with_overheads(job, book, (*weights, *_load_lines(job, book))),
-        init=_with_overheads(job, book, (*weights, *_init_lines(job, book, flattens_on_host))),
-        step=largest(
-            _with_overheads(job, book, (*held, *lines)) for lines in _moments(job, book, states)
-        ),
-        save=_with_overheads(job, book, (*held, *_save_lines(job, book))),
-        resume=_with_overheads(job, book, held),
+        load=stack(*weights, *_load_lines(job, book)),
+        init=stack(*weights, *_init_lines(job, book, flattens_on_host)),
+        step=largest(stack(*held, *lines) for lines in _moments(job, book, states)),
+        save=stack(*held, *_save_lines(job, book)),
+        resume=stack(*held),
     )
 
 
@@ -94,9 +101,50 @@ def _alive(lines: tuple[Line, ...], book: Book, moment: str) -> tuple[Line, ...]
 
 def _state_lines(job: Job, book: Book) -> tuple[Line, ...]:
     lines = _STATES[job.strategy](job, book)
+    if job.method.has_value_model:
+        lines = tuple(_with_value_model(line) for line in lines)
+    lines = (*lines, *_quantized_lines(job, book), *_models_beside(job, book))
     if job.optimizer.is_paged:  # the driver moves a paged optimizer's states out when it must
         lines = tuple(_paged(line) if line.part is MemoryPart.OPTIMIZER else line for line in lines)
     return lines
+
+
+# What a value model has of its own; what is gathered or reduced is one model's at a time.
+_OF_EACH_MODEL = frozenset(
+    {MemoryPart.WEIGHTS, MemoryPart.GRADIENTS, MemoryPart.MASTER, MemoryPart.OPTIMIZER}
+)
+
+
+def _with_value_model(line: Line) -> Line:
+    if line.part not in _OF_EACH_MODEL or "module" in line.formula:
+        return line
+    return replace(line.times(2), formula=f"{line.formula} x 2 models")
+
+
+def _quantized_lines(job: Job, book: Book) -> tuple[Line, ...]:
+    """What quantised weights hold beside themselves."""
+    if job.quantized is None:
+        return ()
+    lines = [book.line(MemoryPart.TRANSIENT, "qlora.dequantized")]
+    if job.keeps_masters:
+        lines.append(book.line(MemoryPart.WEIGHTS, "qlora.kept_in_fp32"))
+    if job.strategy.is_fsdp:
+        lines.append(book.line(MemoryPart.WEIGHTS, "fsdp.quant_scales"))
+    return tuple(lines)
+
+
+def _models_beside(job: Job, book: Book) -> tuple[Line, ...]:
+    """The reference, the reward model, a teacher: frozen, and sharded where the strategy does."""
+    shards = job.strategy is Strategy.ZERO3 or job.strategy.is_fsdp
+    kind = "sharded" if shards else "whole"
+    names = [f"reference.{kind}"] if job.reference is Reference.COPY else []
+    if job.method is Method.GRPO and job.reference is Reference.NONE:
+        names.append("reference.possible")
+    if job.method is Method.PPO:  # a reward model of the same size
+        names.append(f"reward.{kind}")
+    if job.beside:
+        names.append(f"beside.{kind}")
+    return tuple(book.line(MemoryPart.REFERENCE, name) for name in names)
 
 
 def _paged(line: Line) -> Line:
@@ -187,6 +235,8 @@ _STATES: Mapping[Strategy, Callable[[Job, Book], tuple[Line, ...]]] = {
 
 
 def _load_lines(job: Job, book: Book) -> tuple[Line, ...]:
+    if job.quantized is not None:
+        return (book.line(MemoryPart.TRANSIENT, "qlora.quantizing"),)
     if job.strategy is Strategy.ZERO3 and job.zero.zero_init:
         return (book.line(MemoryPart.TRANSIENT, "zero3_load.module"),)
     return ()
@@ -222,19 +272,30 @@ def _save_lines(job: Job, book: Book) -> tuple[Line, ...]:
     return ()
 
 
-def _with_overheads(job: Job, book: Book, lines: tuple[Line, ...]) -> Stack:
+def _with_overheads(job: Job, book: Book, lines: tuple[Line, ...], room: float | None) -> Stack:
     """The lines with what the driver, NCCL and the allocator take beside tensors."""
     overheads = [book.line(MemoryPart.CONTEXT, "cuda_context")]
     if job.gpus > 1:
         overheads.append(book.line(MemoryPart.NCCL, "nccl_per_communicator_observed"))
     stack = Stack(tuple(line for line in lines if line.amount.high > 0))
-    return stack.plus(*overheads, _fragmentation(book, stack))
+    left = None if room is None else room - stack.plus(*overheads).total.likely
+    return stack.plus(*overheads, _fragmentation(book, stack, left))
 
 
-def _fragmentation(book: Book, stack: Stack) -> Line:
+def _fragmentation(book: Book, stack: Stack, left: float | None) -> Line:
+    """What is reserved and unused; near the limit only what the allocator cannot give back.
+
+    Args:
+        book: The formulas.
+        stack: Tensors that are alive together.
+        left: Bytes that they leave of the GPU; None is not known.
+    """
     formula = book.table.formula("fragmentation")
     total = stack.total
-    likely = formula.evaluate({"allocated": total.likely})
+    likely = formula.evaluate({"allocated": total.likely}).likely
+    if left is not None:
+        least = book.table.formula("fragmentation.least").evaluate({"allocated": total.likely})
+        likely = max(least.likely, min(likely, left))
     high = formula.evaluate({"allocated": total.high})
-    amount = Amount(0.0, likely.likely, high.high)
+    amount = Amount(0.0, likely, max(likely, high.high))
     return Line(MemoryPart.FRAGMENTATION, formula.id, amount, formula.what, is_firm=False)

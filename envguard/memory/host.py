@@ -262,6 +262,8 @@ def _adapter_only(job: Job, book: Book, line: Line) -> Line:
 
 
 def _ddp(job: Job, book: Book) -> tuple[Line, ...]:
+    if job.lora is not None and job.save is not SaveMode.FULL:
+        return _larger((_line(book, "lora_save.trainer"),), (_line(book, "lora_save.optimizer"),))
     weights = _line(book, "hf_trainer_ddp_single.node")
     match job.save:
         case SaveMode.TRAINER:

@@ -51,9 +51,14 @@ class Precision(Enum):
 
 
 class Optimizer(Enum):
-    """Optimizers, under transformers' names where it has one."""
+    """Optimizers, under transformers' names where it has one.
+
+    Plain ``adamw`` is torch's own as it comes: its ``foreach`` form on a GPU, or the fused one
+    where a framework asks for that.
+    """
 
     ADAMW = "adamw"
+    ADAMW_FUSED = "adamw-fused"
     ADAMW_FOREACH = "adamw-foreach"
     ADAMW_SINGLE = "adamw-single"
     ADAMW_8BIT = "adamw-8bit"
@@ -78,6 +83,60 @@ class Recompute(Enum):
     NONE = "none"
     SELECTIVE = "selective"
     FULL = "full"
+
+
+class Loss(Enum):
+    """How much of the logits the loss holds.
+
+    ``kernel`` is a fused cross entropy over whole logits, ``chunked`` takes them piece by piece,
+    ``fused`` is computed together with the head.
+    """
+
+    PLAIN = "plain"
+    KERNEL = "kernel"
+    CHUNKED = "chunked"
+    FUSED = "fused"
+
+
+class Method(Enum):
+    """What is trained for, which decides how many sequences and models there are."""
+
+    SFT = "sft"
+    DPO = "dpo"
+    ORPO = "orpo"
+    KTO = "kto"
+    REWARD = "reward"
+    GRPO = "grpo"
+    PPO = "ppo"
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of one sample that pass the model together: chosen and rejected are two."""
+        return 2 if self in {Method.DPO, Method.ORPO, Method.REWARD} else 1
+
+    @property
+    def has_logits(self) -> bool:
+        """The head gives a number for every token of the vocabulary, not one score."""
+        return self is not Method.REWARD
+
+    @property
+    def has_value_model(self) -> bool:
+        """A second model of the same size is trained beside the policy."""
+        return self is Method.PPO
+
+    @property
+    def generates(self) -> bool:
+        """Samples are drawn from the model while it is trained."""
+        return self in {Method.GRPO, Method.PPO}
+
+
+class Reference(Enum):
+    """Where the log-probabilities of the untrained model come from."""
+
+    NONE = "none"
+    COPY = "copy"
+    ADAPTER = "adapter"  # the same weights with the adapters switched off
+    PRECOMPUTED = "precomputed"
 
 
 class Attention(Enum):
@@ -112,6 +171,7 @@ class JobOption(Enum):
     RECOMPUTE = "--recompute"
     SEQ_LEN = "--seq-len"
     PRECISION = "--dtype"
+    OPTIMIZER = "--optimizer"
     SAVE = "--save"
 
 
@@ -122,10 +182,14 @@ class Lora:
     Args:
         rank: Their rank.
         covers_all: All linear layers; otherwise queries and values only.
+        has_dropout: Inputs are dropped out; None is not known.
+        is_dora: Weights are split into a direction and a magnitude.
     """
 
     rank: int
     covers_all: bool = True
+    has_dropout: bool | None = None
+    is_dora: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +250,10 @@ class Job:
         accumulates: Gradients are summed over several passes; None is not known.
         recompute: Activation checkpointing.
         attention: Attention kernels.
-        has_fused_loss: The loss never holds all logits.
+        loss: How much of the logits the loss holds.
+        method: What is trained for.
+        reference: Where a method that compares with the untrained model has that from.
+        beside: Parameters of further frozen models in the same GPUs: a teacher, reward models.
         lora: Adapters; None trains all weights.
         quantized: Storage of the frozen weights.
         save: How checkpoints are written.
@@ -213,7 +280,10 @@ class Job:
     accumulates: bool | None = None
     recompute: Recompute = Recompute.NONE
     attention: Attention = Attention.SDPA
-    has_fused_loss: bool = False
+    loss: Loss = Loss.PLAIN
+    method: Method = Method.SFT
+    reference: Reference = Reference.NONE
+    beside: int = 0
     lora: Lora | None = None
     quantized: Quantized | None = None
     save: SaveMode = SaveMode.TRAINER
@@ -242,6 +312,11 @@ class Job:
             return self.shape.params
         sides = self.shape.lora_all if self.lora.covers_all else self.shape.lora_qv
         return self.lora.rank * sides
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of one GPU at a time."""
+        return self.micro_batch * self.method.sequences * self.seq_len
 
     @property
     def keeps_masters(self) -> bool:

@@ -16,11 +16,14 @@ from envguard.memory.job import (
     Job,
     JobOption,
     Lora,
+    Loss,
+    Method,
     Optimizer,
     Placement,
     Precision,
     Quantized,
     Recompute,
+    Reference,
     SaveMode,
     Strategy,
     Versions,
@@ -64,6 +67,8 @@ def _usual(job: Job, option: JobOption, table: MemoryTable) -> tuple[Job, ...]:
             return (job, replace(job, seq_len=min(job.seq_len, shortest)))
         case JobOption.PRECISION:
             return (job, replace(job, precision=Precision.PURE_BF16))
+        case JobOption.OPTIMIZER:
+            return (job, replace(job, optimizer=Optimizer.ADAMW_FUSED))
         case JobOption.SAVE:  # accelerate writes FSDP's state dicts whole or as shards
             is_open = job.strategy.is_fsdp and not job.fsdp_sharded
             return (job, replace(job, save=SaveMode.SHARDED)) if is_open else (job,)
@@ -87,6 +92,8 @@ def _value(job: Job, option: JobOption) -> str:
             return str(job.seq_len)
         case JobOption.PRECISION:
             return job.precision.value
+        case JobOption.OPTIMIZER:
+            return job.optimizer.value
         case JobOption.SAVE:
             return job.save.value
 
@@ -158,6 +165,8 @@ def _check_save(job: Job, settings: Settings) -> None:
 def _check_adapters(job: Job) -> None:
     if job.quantized is not None and job.precision is Precision.FP32:
         raise InputError("--qlora contradicts --dtype fp32: 4-bit weights are computed in 16 bits")
+    if job.reference is Reference.ADAPTER and job.lora is None:
+        raise InputError("--reference adapter needs adapters: --lora rank=16")
     if job.lora is not None and job.trainable > job.shape.params:
         raise InputError(
             f"--lora: rank {job.lora.rank} gives more adapter parameters than the model has"
@@ -184,6 +193,14 @@ _EFFICIENT_WORDS = (
     "of the range is without it"
 )
 _ONE_GPU_WORDS = "one GPU holds everything (--strategy)"
+_NO_REFERENCE_WORDS = (
+    "no reference model, as trl has it while beta is 0 (--reference); the high end of the range is "
+    "with one"
+)
+_REFERENCE_WORDS = {
+    Reference.COPY: "a frozen copy of the model as reference (--reference)",
+    Reference.ADAPTER: "the model without its adapters as reference (--reference)",
+}
 _LENGTH_WORDS = "2048 tokens a sample (--seq-len)"
 
 
@@ -209,6 +226,8 @@ def build_job(
     strategy = _strategy(settings, assumed)
     gpus, nodes = _layout(settings, assumed)
     quantized = settings.get("quantized", Quantized)
+    method = settings.get("method", Method) or Method.SFT
+    lora = _lora(settings, quantized, assumed)
     return Job(
         shape=shape,
         strategy=strategy,
@@ -224,8 +243,11 @@ def build_job(
         accumulates=_accumulates(settings, assumed),
         recompute=_recompute(settings, shape, table, assumed),
         attention=settings.get("attention", Attention) or Attention.SDPA,
-        has_fused_loss=settings.get("fused_loss", bool) or False,
-        lora=_lora(settings, quantized, assumed),
+        loss=settings.get("loss", Loss) or Loss.PLAIN,
+        method=method,
+        reference=_reference(settings, method, lora, assumed),
+        beside=settings.get("beside", int) or 0,
+        lora=lora,
         quantized=quantized,
         save=_assume(settings, "save", SaveMode.TRAINER, _SAVE_WORDS, assumed),
         fsdp_sharded=settings.get("fsdp_sharded", bool) or False,
@@ -280,6 +302,23 @@ def _lora(settings: Settings, quantized: Quantized | None, assumed: list[str]) -
         assumed.append("adapters of rank 16 on all linear layers (--lora)")
         return Lora(16)
     return lora
+
+
+def _reference(
+    settings: Settings, method: Method, lora: Lora | None, assumed: list[str]
+) -> Reference:
+    """As stated; else as trl has it: the model without its adapters, or a frozen copy."""
+    stated = settings.get("reference", Reference)
+    if stated is not None:
+        return stated
+    if method is Method.GRPO:
+        assumed.append(_NO_REFERENCE_WORDS)
+        return Reference.NONE
+    if method not in {Method.DPO, Method.KTO, Method.PPO}:
+        return Reference.NONE
+    usual = Reference.COPY if lora is None else Reference.ADAPTER
+    assumed.append(_REFERENCE_WORDS[usual])
+    return usual
 
 
 def _assume(settings: Settings, name: str, default: T, words: str, assumed: list[str]) -> T:
@@ -337,6 +376,7 @@ _SETTINGS: Mapping[JobOption, frozenset[str]] = {
     JobOption.RECOMPUTE: frozenset({"recompute"}),
     JobOption.SEQ_LEN: frozenset({"seq_len"}),
     JobOption.PRECISION: frozenset({"precision"}),
+    JobOption.OPTIMIZER: frozenset({"optimizer"}),
     JobOption.SAVE: frozenset({"save", "fsdp_sharded"}),
 }
 # Settings that may be "auto" -> DeepSpeed's name of the field.

@@ -131,6 +131,8 @@ def _shape(counted: Counted, name: str) -> ModelShape:
         kv_heads=counted.kv_heads,
         vocab=counted.vocab,
         kept_params=counted.kept,
+        largest_matrix=counted.largest_matrix,
+        outside=counted.outside,
         lora_all=counted.lora_all,
         lora_qv=counted.lora_qv,
         is_gated=counted.family.is_gated,

@@ -58,6 +58,8 @@ class ModelShape:
         spread: By what factor the parameters may be off either way; 1 is counted exactly.
         fields: Fields of the configuration that were used.
         notes: Remarks for the reader.
+        largest_matrix: Parameters of the largest linear layer inside the decoder layers.
+        outside: Parameters outside the decoder layers: embeddings, head, last norm.
     """
 
     name: str
@@ -79,6 +81,8 @@ class ModelShape:
     spread: float = 1.0
     fields: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    largest_matrix: int = 0
+    outside: int = 0
 
 
 class Bias(Enum):
@@ -125,6 +129,7 @@ class Family:
         embedding_norm: A norm follows the embedding.
         router: Kind of router of experts.
         sinks: One learned sink a head.
+        ffn_is_both: ``intermediate_size`` counts both halves of the gated MLP.
     """
 
     is_gated: bool = True
@@ -139,6 +144,7 @@ class Family:
     embedding_norm: bool = False
     router: Router = Router.PLAIN
     sinks: bool = False
+    ffn_is_both: bool = False
 
 
 _LLAMA = Family()
@@ -164,6 +170,7 @@ FAMILIES: Mapping[str, Family] = {
     "llama4_text": _LLAMA,
     "deepseek_v2": _LLAMA,
     "deepseek_v3": _LLAMA,
+    "qwen": replace(_QWEN2, ffn_is_both=True),
     "qwen2": _QWEN2,
     "qwen2_moe": replace(_QWEN2, router=Router.SHARED_GATE),
     "qwen2_vl_text": _QWEN2,
@@ -217,6 +224,8 @@ class Counted:
         params: All parameters.
         layer: Parameters of the largest layer.
         largest_module: Parameters of the largest single module.
+        largest_matrix: Parameters of the largest linear layer.
+        outside: Parameters outside the layers.
         kept: Embeddings, head, positions and norms.
         ffn: Width of the MLP that one token passes.
         lora_all: Inputs plus outputs of the linear layers, summed over layers.
@@ -228,6 +237,8 @@ class Counted:
     params: int
     layer: int
     largest_module: int
+    largest_matrix: int
+    outside: int
     kept: int
     hidden: int
     ffn: int
@@ -278,10 +289,13 @@ def count_decoder(fields: ConfigFields, model_type: str, *, is_tied: bool | None
     per_layer = [attention.params + mlp.params + norms for mlp in mlps]
     vocab = fields.count("vocab")
     outside = _count_outside(fields, family, hidden, vocab)
+    matrix = max(attention.largest, *(mlp.largest for mlp in mlps))
     return Counted(
         params=sum(per_layer) + outside,
         layer=max(per_layer),
-        largest_module=max(vocab * hidden, attention.largest, *(mlp.largest for mlp in mlps)),
+        largest_module=max(vocab * hidden, matrix),
+        largest_matrix=matrix,
+        outside=outside,
         kept=outside + layers * norms,
         hidden=hidden,
         ffn=max(mlp.ffn for mlp in mlps),
@@ -401,6 +415,7 @@ def _is_sparse(fields: ConfigFields, index: int) -> bool:
 
 def _count_dense(fields: ConfigFields, family: Family, hidden: int) -> _Mlp:
     width = fields.count("intermediate_size_mlp", 0) or fields.count("ffn", _wide(fields, hidden))
+    width = width // 2 if family.ffn_is_both else width
     matrices = 3 if family.is_gated else 2
     params = matrices * hidden * width
     if family.mlp_bias:
@@ -490,6 +505,8 @@ def guess_shape(params: int, table: MemoryTable, *, layers: int | None = None) -
         kv_heads=near.kv_heads,
         vocab=near.vocab,
         kept_params=min(2 * embedding, params),
+        largest_matrix=min(near.hidden * max(near.hidden, near.ffn), params),
+        outside=min(2 * embedding, params),
         lora_all=depth * everything,
         lora_qv=depth * qv,
         is_gated=near.is_gated,

@@ -209,7 +209,7 @@ def plan_memory(job: Job, table: MemoryTable, limits: MemoryLimits | None = None
     )
     room = limits.gpu_usable if limits is not None else None
     on_host = _flattens_on_host(job, book, room)
-    gpu = plan_gpu(job, book, flattens_on_host=on_host)
+    gpu = plan_gpu(job, book, flattens_on_host=on_host, room=room)
     host = plan_host(job, book, flattens_on_host=on_host)
     phases = (
         PhasePlan(MemoryPhase.LOAD, gpu.load, host.load),

@@ -14,11 +14,14 @@ from envguard.errors import DocumentError, InputError
 from envguard.memory.job import (
     Attention,
     Lora,
+    Loss,
+    Method,
     Optimizer,
     Placement,
     Precision,
     Quantized,
     Recompute,
+    Reference,
     SaveMode,
     Strategy,
 )
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Enum)
 
 _COUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([KMBT]?)", re.IGNORECASE)
+_SHARE = re.compile(r"0?\.[0-9]{1,9}|[01](?:\.0{1,9})?")
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 _LEAST_PARAMS, _MOST_PARAMS = 1_000, 100 * 10**12
 
@@ -39,7 +43,8 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
     "adam": Optimizer.ADAMW,
     "adamw": Optimizer.ADAMW,
     "adamw_torch": Optimizer.ADAMW_FOREACH,
-    "adamw_torch_fused": Optimizer.ADAMW,
+    "adamw_torch_fused": Optimizer.ADAMW_FUSED,
+    "adamw_fused": Optimizer.ADAMW_FUSED,
     "adamw_foreach": Optimizer.ADAMW_FOREACH,
     "adamw_single": Optimizer.ADAMW_SINGLE,
     "adamw_8bit": Optimizer.ADAMW_8BIT,
@@ -60,7 +65,7 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
 }
 
 
-def parse_params(text: str) -> int:
+def parse_params(text: str, option: str = "--params") -> int:
     """Read a number of parameters: ``7.6B``, ``350M``, ``7600000000``.
 
     Raises:
@@ -68,10 +73,10 @@ def parse_params(text: str) -> int:
     """
     match = _COUNT.fullmatch(text.strip())
     if match is None:
-        raise InputError(f"--params: {text!r} is not a number of parameters such as 7.6B")
+        raise InputError(f"{option}: {text!r} is not a number of parameters such as 7.6B")
     count = round(float(match[1]) * _UNITS[match[2].upper()])
     if not _LEAST_PARAMS <= count <= _MOST_PARAMS:
-        raise InputError(f"--params: {text!r} is not between 1K and 100T parameters")
+        raise InputError(f"{option}: {text!r} is not between 1K and 100T parameters")
     return count
 
 
@@ -125,21 +130,31 @@ def parse_offload(text: str, device: str) -> tuple[Placement, Placement]:
 
 
 def parse_lora(text: str) -> Lora:
-    """Read ``rank=16`` with ``targets=all-linear`` or ``targets=qv``.
+    """Read ``rank=16`` with ``targets=all-linear|qv``, ``dropout=0.05``, ``dora=true``.
 
     Raises:
-        InputError: No rank, an unknown key, or a rank that is not a positive number.
+        InputError: No rank, an unknown key, or a value that its key does not take.
     """
     words = dict(_pair(part) for part in text.split(",") if part.strip())
     rank = words.pop("rank", words.pop("r", ""))
     targets = words.pop("targets", "all-linear")
+    dropout, dora = words.pop("dropout", None), words.pop("dora", "false")
     if words:
-        raise InputError(f"--lora: {min(words)!r} is none of rank, targets")
+        raise InputError(f"--lora: {min(words)!r} is none of rank, targets, dropout, dora")
     if not (rank.isascii() and rank.isdigit() and 0 < int(rank) <= 65536):
         raise InputError(f"--lora: rank {rank!r} is not a whole number from 1 to 65536")
     if targets not in {"all-linear", "qv"}:
         raise InputError(f"--lora: targets {targets!r} is none of all-linear, qv")
-    return Lora(int(rank), covers_all=targets == "all-linear")
+    if dora not in {"true", "false"}:
+        raise InputError(f"--lora: dora {dora!r} is none of true, false")
+    has_dropout = None if dropout is None else _share("--lora: dropout", dropout) > 0
+    return Lora(int(rank), targets == "all-linear", has_dropout, dora == "true")
+
+
+def _share(place: str, text: str) -> float:
+    if not _SHARE.fullmatch(text):
+        raise InputError(f"{place}: {text!r} is not a number from 0 to 1")
+    return float(text)
 
 
 def _pair(part: str) -> tuple[str, str]:
@@ -367,12 +382,16 @@ _READERS: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "attention": ("attention", lambda option, text: parse_choice(option, text, Attention)),
     "save": ("save", lambda option, text: parse_choice(option, text, SaveMode)),
     "lora": ("lora", lambda _, text: parse_lora(text)),
+    "loss": ("loss", lambda option, text: parse_choice(option, text, Loss)),
+    "method": ("method", lambda option, text: parse_choice(option, text, Method)),
+    "reference": ("reference", lambda option, text: parse_choice(option, text, Reference)),
+    "beside": ("beside", lambda option, text: parse_params(text, option)),
 }
 # Switch -> the setting it states.
 _SWITCHES: Mapping[str, tuple[str, object]] = {
     "qlora": ("quantized", Quantized.NF4),
     "no-zero-init": ("zero_init", False),
-    "fused-loss": ("fused_loss", True),
+    "fused-loss": ("loss", Loss.FUSED),
     "resume": ("resume", True),
 }
 

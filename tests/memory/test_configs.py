@@ -95,7 +95,7 @@ def test_training_arguments_fill_in_auto(tmp_path: Path) -> None:
 def test_training_arguments_have_transformers_defaults(tmp_path: Path) -> None:
     found = read(tmp_path, args_json={"output_dir": "out", "bf16": True})
     assert found.get("micro_batch", int) == 8
-    assert found.get("optimizer", Optimizer) is Optimizer.ADAMW
+    assert found.get("optimizer", Optimizer) is Optimizer.ADAMW_FUSED
     assert found.get("recompute", Recompute) is Recompute.NONE
 
 

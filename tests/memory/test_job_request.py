@@ -72,7 +72,7 @@ def test_what_is_stated_is_not_assumed() -> None:
 
 def test_only_what_is_stated_is_closed() -> None:
     found = asked(strategy="fsdp-full", recompute="none", seq_len=1024)
-    assert found.job.unstated == {JobOption.PRECISION, JobOption.SAVE}
+    assert found.job.unstated == {JobOption.PRECISION, JobOption.OPTIMIZER, JobOption.SAVE}
 
 
 def test_a_state_dict_type_says_how_fsdp_saves(tmp_path: Path) -> None:

@@ -48,6 +48,12 @@ PUBLIC: dict[str, tuple[int, dict[str, Any]]] = {
          "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000,
          "tie_word_embeddings": False},
     ),
+    "Qwen-7B": (  # its intermediate_size counts both halves of the gated MLP
+        7_721_324_544,
+        {"model_type": "qwen", "hidden_size": 4096, "intermediate_size": 22016,
+         "num_hidden_layers": 32, "num_attention_heads": 32, "kv_channels": 128,
+         "vocab_size": 151936, "tie_word_embeddings": False},
+    ),
     "Qwen2.5-7B": (
         7_615_616_512,
         {"model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944,

@@ -11,11 +11,13 @@ from envguard.memory.formulas import MemoryPart, job_symbols
 from envguard.memory.job import (
     JobOption,
     Lora,
+    Method,
     Optimizer,
     Placement,
     Precision,
     Quantized,
     Recompute,
+    Reference,
     SaveMode,
     Strategy,
     ZeroSettings,
@@ -27,7 +29,8 @@ from tests.memory.jobs import VERSIONS, job, likely, limits, lines, plan, table
 
 
 def test_zero2_keeps_whole_weights_and_a_share_of_the_rest() -> None:
-    step = lines(plan(job("zero2", seq_len=1024)), MemoryPhase.STEP, Side.GPU)
+    wanted = job("zero2", seq_len=1024, optimizer=Optimizer.ADAMW_FUSED)
+    step = lines(plan(wanted), MemoryPhase.STEP, Side.GPU)
     assert step["zero2.weights"].amount.likely == 15.2e9
     assert step["zero12.master"].amount.likely == 7.6e9
     assert step["zero12.optimizer"].amount.likely == 15.2e9
@@ -97,7 +100,9 @@ def test_activations_are_measured_ones() -> None:
 
 
 def test_checkpointing_keeps_the_inputs_of_layers_and_one_layer() -> None:
-    found = plan(job("zero3", params=6_738_415_616, seq_len=2048, recompute=Recompute.FULL))
+    wanted = job("zero3", params=6_738_415_616, seq_len=2048, recompute=Recompute.FULL,
+                 optimizer=Optimizer.ADAMW_FUSED)  # fmt: skip
+    found = plan(wanted)
     assert likely(found, MemoryPhase.STEP, Side.GPU, "full_recompute") == 2 * 2048 * 4096 * 32
     layer = likely(found, MemoryPhase.STEP, Side.GPU, "hf_llama_bf16_sdpa")
     assert layer == pytest.approx(45.5 * 2048 * 4096)
@@ -341,3 +346,86 @@ def test_every_line_names_a_formula_of_the_table(strategy: Strategy) -> None:
         for line in (*phase.gpu.lines, *phase.host.lines):
             for name in line.formula.replace(" + ", " x ").split(" x "):
                 assert table().formula(name).id == name
+
+
+def test_a_lora_job_on_one_gpu_writes_its_adapters_only() -> None:
+    wanted = job("ddp", gpus=1, lora=Lora(16))
+    trainable = job_symbols(wanted, table())["Pt"]
+    found = lines(plan(wanted), MemoryPhase.SAVE, Side.HOST)
+    assert found["lora_save.trainer"].amount.likely == 4 * trainable
+    assert "hf_trainer_ddp_single.node" not in found
+
+
+def test_a_qlora_job_of_seven_billion_fits_a_small_notebook() -> None:
+    wanted = job("ddp", gpus=1, params=6_738_415_616, lora=Lora(16), quantized=Quantized.NF4,
+                 recompute=Recompute.FULL, seq_len=512)  # fmt: skip
+    found = plan(wanted, gpu=15, host=12.7)
+    assert not find_overruns(found, limits(15, 12.7))
+
+
+def test_a_preference_job_passes_two_sequences_and_keeps_a_reference() -> None:
+    plain, pairs = job("zero2", seq_len=1024), job("zero2", seq_len=1024, method=Method.DPO)
+    copied = lines(plan(replace(pairs, reference=Reference.COPY)), MemoryPhase.SAVE, Side.GPU)
+    assert copied["reference.whole"].amount.likely == 15.2e9
+    shared = lines(plan(replace(pairs, reference=Reference.ADAPTER)), MemoryPhase.SAVE, Side.GPU)
+    assert "reference.whole" not in shared
+    assert pairs.tokens == 2 * plain.tokens
+
+
+def test_sharding_strategies_shard_the_reference() -> None:
+    wanted = job("zero3", method=Method.DPO, reference=Reference.COPY)
+    found = lines(plan(wanted), MemoryPhase.SAVE, Side.GPU)
+    assert found["reference.sharded"].amount.likely == 15.2e9 / 4
+
+
+def test_ppo_trains_a_value_model_and_asks_a_reward_model() -> None:
+    wanted = job("zero2", method=Method.PPO, reference=Reference.ADAPTER, lora=Lora(8))
+    found = lines(plan(wanted), MemoryPhase.SAVE, Side.GPU)
+    assert found["zero2.weights x 2 models"].amount.likely == pytest.approx(2 * 15.2e9, rel=0.01)
+    assert found["reward.whole"].amount.likely == 15.2e9
+
+
+def test_a_reward_model_has_no_logits() -> None:
+    wanted = job("zero3", method=Method.REWARD, seq_len=8192)
+    found = lines(plan(wanted), MemoryPhase.STEP, Side.GPU)
+    assert found["logits_scores"].amount.likely < 1e6
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "precision", "a_parameter"),
+    [
+        (Optimizer.ADAMW_FUSED, Precision.PURE_BF16, 0),
+        (Optimizer.ADAMW_FOREACH, Precision.PURE_BF16, 2),  # five copies of bf16 weights in all
+        (Optimizer.ADAMW_FOREACH, Precision.BF16, 4),
+        (Optimizer.ADAMW, Precision.BF16, 4),
+    ],
+)
+def test_temporaries_have_the_dtype_of_the_states(
+    optimizer: Optimizer, precision: Precision, a_parameter: float
+) -> None:
+    wanted = job("fsdp-full", optimizer=optimizer, precision=precision)
+    assert job_symbols(wanted, table())["opt_temp"] == a_parameter
+
+
+def test_before_torch_2_1_the_foreach_form_kept_two_lists() -> None:
+    old = replace(VERSIONS, torch=Version("2.0.1"))
+    wanted = job("zero2", optimizer=Optimizer.ADAMW_FOREACH, versions=old)
+    assert job_symbols(wanted, table())["opt_temp"] == 8
+
+
+def test_selective_checkpointing_keeps_half_of_the_products() -> None:
+    wanted = job("fsdp-full", params=8_030_261_248, seq_len=8192, recompute=Recompute.SELECTIVE,
+                 optimizer=Optimizer.ADAMW_FUSED)  # fmt: skip
+    found = lines(plan(wanted), MemoryPhase.STEP, Side.GPU)["selective_op"].amount
+    # 8 + 2 * 8 / 32 + 2 * 3.5 bytes a token and width
+    assert found.likely == pytest.approx(15.5 * 8192 * 4096 * 32)
+    assert found.high > 2 * found.likely
+
+
+def test_near_the_limit_the_allocator_gives_back_what_it_keeps() -> None:
+    wanted = job("zero3", gpus=8, params=32_763_876_352, recompute=Recompute.FULL,
+                 optimizer=Optimizer.ADAMW_FUSED)  # fmt: skip
+    wide = lines(plan(wanted), MemoryPhase.STEP, Side.GPU)["fragmentation"].amount
+    tight = lines(plan(wanted, gpu=70), MemoryPhase.STEP, Side.GPU)["fragmentation"].amount
+    assert tight.likely == pytest.approx(wide.likely * 2 / 7)
+    assert tight.high == pytest.approx(wide.high)

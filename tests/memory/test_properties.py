@@ -13,6 +13,8 @@ from envguard.memory.job import (
     Job,
     JobOption,
     Lora,
+    Loss,
+    Method,
     Optimizer,
     Placement,
     Recompute,
@@ -79,7 +81,8 @@ def jobs(draw: st.DrawFn) -> Job:
         "seq_len": draw(st.integers(1, 131072)),
         "save": draw(st.sampled_from(SaveMode)),
         "lora": draw(st.sampled_from([None, Lora(1), Lora(16, covers_all=False)])),
-        "has_fused_loss": draw(st.booleans()),
+        "loss": draw(st.sampled_from(Loss)),
+        "method": draw(st.sampled_from(Method)),
     }
     strategy = draw(st.sampled_from(Strategy)).value
     wanted = job(strategy, draw(GPUS), draw(PARAMS), **changes)
