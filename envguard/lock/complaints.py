@@ -50,6 +50,13 @@ class UnsolvableError(NoBuildError):
         self.refused = refused
 
 
+class UnbuildableError(ToolError):
+    """A release has no wheel for the target, and its source does not say what it needs.
+
+    The resolver may have come to it only because nothing newer goes with the rest.
+    """
+
+
 class NoCandidateError(NoBuildError):
     """No torch build can be locked.
 
@@ -247,10 +254,10 @@ def _proxy_for(url: str, variables: Mapping[str, str]) -> str:
     return clean_text(stated.get(urlsplit(url).scheme) or stated.get("all", ""))
 
 
-def _build_error(package: str, parts: _Parts) -> ToolError:
+def _build_error(package: str, parts: _Parts) -> UnbuildableError:
     lines = [line for line in parts.text.partition("hint:")[0].splitlines() if line]
     last = next((line for line in reversed(lines) if not line.startswith("[")), "")
-    return ToolError(
+    return UnbuildableError(
         f"{package.replace('==', ' ').replace('@', ' ')} has no wheel for the target and its "
         f"source does not say what it needs without being built: {_shorten(last)}",
         hint="ask for a version that has wheels, or leave it out and build it on the machine",

@@ -183,14 +183,14 @@ class BuildTarget:
     """The facts that rows of the matrix are compared with.
 
     Args:
-        torch: Public version of the torch build.
+        torch: Public version of the torch build; None where it is left open.
         cuda: Its CUDA; None for a CPU build.
         python: Version with three parts.
         system: ``linux``, ``windows`` or ``macos``.
         capability: The lowest compute capability among the machines' GPUs; None when not known.
     """
 
-    torch: Version
+    torch: Version | None
     cuda: CudaVersion | None
     python: Version
     system: str
@@ -199,7 +199,9 @@ class BuildTarget:
     @property
     def versions(self) -> Mapping[str, Version]:
         """By the names that conditions use."""
-        found = {"torch": self.torch, "python": self.python}
+        found = {"python": self.python}
+        if self.torch is not None:
+            found["torch"] = self.torch
         if self.cuda is not None:
             found["torch_cuda"] = Version(str(self.cuda))
         return found
@@ -340,7 +342,8 @@ def _against_range(
             ),
             True,
         )
-    if row.mismatch in _HARMFUL and row.torch and not admits(row.torch, situation.torch):
+    torch = situation.torch
+    if torch and row.mismatch in _HARMFUL and row.torch and not admits(row.torch, torch):
         yield say("{release} is compiled for torch {torch}", release=which, torch=row.torch), True
     if situation.cuda is None:
         return
@@ -367,12 +370,12 @@ def _against_releases(
     package: str, table: PackageTable, situation: BuildTarget, *, is_cuda_compared: bool
 ) -> Iterator[Exclusion]:
     """Releases one by one: the torch and the CUDA that their compiled files are for."""
-    releases, cuda = table.releases, situation.cuda
-    other_torch = [r for r in releases if r.torch and not admits(r.torch, situation.torch)]
+    releases, cuda, torch = table.releases, situation.cuda, situation.torch
+    other_torch = [r for r in releases if torch and r.torch and not admits(r.torch, torch)]
     words = say(
         "these releases of {package} are not compiled for torch {torch}",
         package=package,
-        torch=situation.torch,
+        torch=torch,
     )
     yield from _against(package, other_torch, releases, words)
     if cuda is None:
@@ -636,7 +639,7 @@ def find_repairs(
     versions = {str(pin.name): pin.version for pin in pins}
     fresh = bounds_for(versions.keys() - known, situation, request, matrix)
     found = [fresh] if fresh.against else []
-    broken = [item for item in fresh.items if _is_broken(item, versions)]
+    broken = [item for item in fresh.items if is_outside(item, versions)]
     resolved = situation.known(versions)
     found.extend(
         _cure(row, versions, request)
@@ -650,7 +653,8 @@ def find_repairs(
     )
 
 
-def _is_broken(item: MatrixBound, versions: Mapping[str, Version]) -> bool:
+def is_outside(item: MatrixBound, versions: Mapping[str, Version]) -> bool:
+    """Whether a resolved package is not within a bound."""
     return item.name in versions and not admits(item.requirement.specifier, versions[item.name])
 
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from envguard.web.client import Web
 
 
-_ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
+# How a page of an index is asked for: the JSON form if there is one.
+INDEX_PAGE = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 
 
 _LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
@@ -148,9 +149,10 @@ def _rank(wheel: ListedWheel, target: Target) -> tuple[object, ...]:
     return (wheel.version, is_own, is_stable, wheel.build, wheel.filename)
 
 
-def fits(tag: Tag, target: Target) -> bool:
-    """Whether a wheel of this tag runs on a target."""
-    return _fits_python(tag, target) and _fits_platform(tag.platform, target)
+def fits(tag: Tag, target: Target, *, is_any_python: bool = False) -> bool:
+    """Whether a wheel of this tag runs on a target, or with another Python on its platform."""
+    is_for_python = is_any_python or _fits_python(tag, target)
+    return is_for_python and _fits_platform(tag.platform, target)
 
 
 def _fits_python(tag: Tag, target: Target) -> bool:
@@ -209,7 +211,7 @@ def listed_wheels(
         NetworkError: It gives no answer that can be read.
     """
     address = index if is_flat else f"{index.rstrip('/')}/{name}/"
-    page = web.page(address, accept=_ACCEPT)
+    page = web.page(address, accept=INDEX_PAGE)
     return parse_page(page.text, page.url) if page else None
 
 

@@ -18,18 +18,15 @@ from envguard.facts.machine import Driver, Host, Machine
 from envguard.facts.sentences import say
 from envguard.facts.versions import CPU, DriverVersion
 from envguard.fit import DriverGrade, grade_driver
+from envguard.lock.alternatives import grouped_reasons
+from envguard.lock.choose import ResolvedBuild, choose_build
 from envguard.lock.companions import lacks_companion
 from envguard.lock.complaints import NoCandidateError
 from envguard.lock.constraints import MatrixBound
 from envguard.lock.pins import Pin
 from envguard.lock.request import LockRequest
-from envguard.lock.solve import (
-    TORCH,
-    LockContext,
-    ResolvedBuild,
-    first_reasons,
-    first_that_resolves,
-)
+from envguard.lock.solve import TORCH
+from envguard.lock.survey import LockContext
 from envguard.matrix.rows import TorchBuildRow
 from envguard.values import dataclass
 from envguard.web.lock_limits import LockLimits
@@ -125,7 +122,7 @@ def plan_lock(
     web = partial(_open_web, is_offline=request.is_offline, limits=limits)
     means = LockContext(matrix, uv, releases or Releases(web), limits, say)
     try:
-        found = first_that_resolves(ladder.candidates, request, means)
+        found = choose_build(ladder, request, means)
     except NoCandidateError as err:
         err.failed = (*err.failed, *ladder.rejected)
         raise
@@ -284,7 +281,7 @@ def _no_candidate(request: LockRequest, ladder: Ladder, matrix: Matrix) -> NoCan
         )
     return NoCandidateError(
         f"no build of {wanted}{label} serves the machines and Python "
-        f"{request.target.python_words}: {first_reasons(ladder.rejected)}",
+        f"{request.target.python_words}:{grouped_reasons(ladder.rejected)}",
         hint="state other bounds, --python-version or machines",
         failed=ladder.rejected,
     )

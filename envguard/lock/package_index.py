@@ -31,9 +31,10 @@ def _names(*words: str) -> frozenset[NormalizedName]:
     return frozenset(canonicalize_name(word) for word in words)
 
 
-# Members of the torch family that hold nothing of one CUDA release: where a mirror lacks them,
-# any index will do.
-CUDA_FREE = _names("pytorch-triton", "torcharrow", "torchserve", "torchtune", "triton")
+# These are built for one torch and one CUDA release; the other members of the torch family may
+# come from any index where a mirror lacks them: each of their releases is pinned to one torch
+# wherever it lies, or holds nothing of a CUDA release.
+BUILT_WITH_TORCH = _names("torch", "torchaudio", "torchvision")
 
 
 @dataclass(frozen=True, slots=True)

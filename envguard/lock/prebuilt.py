@@ -117,6 +117,13 @@ def find_wheel(
     )
 
 
+def is_recorded(
+    wheels: WheelMatrix, stated: SpecifierSet, build: TorchBuildRow, target: Target
+) -> bool:
+    """Whether the matrix knows a prebuilt wheel for a torch build; nobody is asked."""
+    return any(map(wheels.is_built, _candidates(wheels, stated, build, target)))
+
+
 def _never(
     wheels: WheelMatrix, build: TorchBuildRow, target: Target, situation: BuildTarget
 ) -> str:

@@ -18,9 +18,11 @@ from envguard.matrix.rows import TorchBuildRow
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable
+    from collections.abc import Collection, Container, Iterable, Sequence
 
     from packaging.specifiers import SpecifierSet
+    from packaging.utils import NormalizedName
+    from packaging.version import Version
 
     from envguard.lock.prebuilt_rows import WheelMatrix
     from envguard.lock.request import LockRequest
@@ -139,6 +141,77 @@ def prepare_build(
             wheels = WheelMatrix(table)
             prepared = _with_extension(prepared, wheels, request, matrix, releases)
     return prepared
+
+
+def torch_among(versions: Collection[Version], matrix: Matrix) -> Requirement:
+    """A bound that admits some releases of torch and no other."""
+    low, high = min(versions), max(versions)
+    known = (release.version for release in matrix.torch.releases)
+    between = sorted(v for v in known if low < v < high and v not in versions)
+    gaps = "".join(f",!={version}" for version in between)
+    return Requirement(f"torch>={low},<={high}{gaps}")
+
+
+def prepare_open(
+    builds: Sequence[TorchBuildRow],
+    request: LockRequest,
+    matrix: Matrix,
+    bounds: Iterable[Requirement] = (),
+) -> PreparedBuild:
+    """The builds of one backend with torch left open, which is decided after all other packages.
+
+    Extensions with prebuilt wheels are left out: which builds have one is known beforehand.
+
+    Args:
+        builds: Best first.
+        request: What is asked.
+        matrix: The tables.
+        bounds: Further ones.
+    """
+    first = builds[0]
+    versions = {build.version for build in builds}
+    situation = build_target_of(first, request)
+    situation = replace(situation, torch=None) if len(versions) > 1 else situation
+    extensions = extension_names(request, matrix)
+    problem = make_problem(first, request, matrix)
+    family = [r for r in request.requirements if canonicalize_name(r.name) in problem.family]
+    named = [
+        r
+        for r in request.requirements
+        if r not in family and canonicalize_name(r.name) not in extensions
+    ]
+    problem = replace(
+        problem,
+        requirements=(*named, *family, Requirement("torch")),
+        constraints=(*problem.constraints, torch_among(versions, matrix), *bounds),
+        family_bounds=(),
+    )
+    names = (request.names | _USUAL) - extensions
+    found = bounds_for(names, situation, request, matrix)
+    prepared = PreparedBuild(first, situation, problem).with_bounds(found, names)
+    return replace(prepared, against=found.against)
+
+
+def with_extensions_of(opened: PreparedBuild, other: PreparedBuild) -> PreparedBuild:
+    """The same with the prebuilt wheels, or the sources, that one of the builds takes."""
+    names = {canonicalize_name(r.name) for r in opened.problem.requirements}
+    further = (r for r in other.problem.requirements if canonicalize_name(r.name) not in names)
+    problem = replace(
+        opened.problem,
+        requirements=(*further, *opened.problem.requirements),
+        known_metadata=other.problem.known_metadata,
+    )
+    return replace(opened, problem=problem)
+
+
+def extension_names(request: LockRequest, matrix: Matrix) -> frozenset[NormalizedName]:
+    """Packages of a request that have prebuilt wheels for one torch each."""
+    tables = ((name, matrix.packages(name)) for name in request.names & matrix.package_names)
+    return frozenset(
+        canonicalize_name(name)
+        for name, table in tables
+        if table is not None and "wheel_url" in table.document.data
+    )
 
 
 def _with_extension(

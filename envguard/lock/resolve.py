@@ -19,7 +19,7 @@ from envguard.lock.complaints import (
     explain_failure,
 )
 from envguard.lock.index_watch import IndexWatch, indexes_of
-from envguard.lock.package_index import CUDA_FREE, is_same_index
+from envguard.lock.package_index import BUILT_WITH_TORCH, is_same_index
 from envguard.lock.pins import parse_listing, parse_uv_pylock
 from envguard.lock.project import (
     Problem,
@@ -42,6 +42,8 @@ from envguard.web.lock_limits import LockLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from packaging.utils import NormalizedName
 
     from envguard.lock.pins import ListedPin, Pin
 
@@ -125,6 +127,60 @@ def resolve(problem: Problem, uv: Uv, *, limits: LockLimits | None = None) -> tu
     return pins
 
 
+class UvRuns:
+    """Runs of uv, one after the other, that another thread can put an end to."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._current: RunningUv | None = None
+
+    def begin(self, started: RunningUv) -> None:
+        """Take the next run; where the end has come already, it will not start."""
+        self._current = started
+        if self.is_over:
+            started.end()
+
+    def end(self) -> None:
+        """End the one that runs, and let no other start."""
+        self.is_over = True
+        if self._current is not None:
+            self._current.end()
+
+
+def list_versions(
+    problem: Problem, uv: Uv, *, limits: LockLimits, runs: UvRuns
+) -> tuple[ListedPin, ...]:
+    """Resolve a problem to versions only, in one pass: to learn what goes with what.
+
+    Members of the family that others bring along may be listed as the default index has them.
+
+    Args:
+        problem: What to resolve.
+        uv: The program.
+        limits: What the whole lock may take.
+        runs: By which another thread can end uv.
+
+    Raises:
+        UnsolvableError: There is no solution.
+        NetworkError: An index cannot be read.
+        ToolError: uv failed, or was ended.
+    """
+    with tempfile.TemporaryDirectory(prefix="envguard-lock-") as name:
+        folder = Path(name)
+        uv = replace(uv, variables=without_torch_backend(uv.variables, folder))
+        run = _Run(uv, folder, interpreter_for(problem.target, folder), limits)
+        routing = Routing(problem.companions)
+        try:
+            text = _list(problem, run, routing, runs)
+        except UnsolvableError as err:
+            lacking = _may_stray(problem, routing, err)
+            if not lacking:
+                raise
+            routing = Routing(routing.added - lacking, routing.given_up | lacking)
+            text = _list(problem, run, routing, runs)
+    return parse_listing(text)
+
+
 def _read_files(
     listing: tuple[ListedPin, ...],
     problem: Problem,
@@ -176,7 +232,7 @@ def _route(
         try:
             text = _list(problem, run, routing)
         except UnsolvableError as err:
-            lacking = routed_names(problem, routing) & CUDA_FREE & (err.unknown | err.lacking)
+            lacking = _may_stray(problem, routing, err)
             if not lacking:
                 raise
             routing = Routing(routing.added - lacking, routing.given_up | lacking)
@@ -189,9 +245,18 @@ def _route(
     raise ToolError("uv's answers about the torch family do not settle")
 
 
-def _list(problem: Problem, run: _Run, routing: Routing) -> str:
+def _may_stray(
+    problem: Problem, routing: Routing, err: UnsolvableError
+) -> frozenset[NormalizedName]:
+    """Members of the family that the torch index lacks and another may have."""
+    return (routed_names(problem, routing) - BUILT_WITH_TORCH) & (err.unknown | err.lacking)
+
+
+def _list(problem: Problem, run: _Run, routing: Routing, runs: UvRuns | None = None) -> str:
     """The first pass, which reads the indexes; with a look at their pages beside it."""
     with IndexWatch(problem, run.uv.variables, run.limits) as look:
+        if runs is not None:
+            runs.begin(look.started)
         try:
             return _compile(problem, run, routing, "requirements.txt", started=look.started)
         except (NetworkError, ToolError) as err:

@@ -26,7 +26,7 @@ class Releases:
     """
 
     def __init__(self, open_web: Callable[[], Web], base: str = RELEASE_BASE) -> None:
-        self._open_web = open_web
+        self.open_web = open_web
         self.base = base
         self._listings: dict[str, Mapping[str, str]] = {}
         self._files: dict[str, RemoteFile | None] = {}
@@ -34,7 +34,7 @@ class Releases:
     @cached_property
     def web(self) -> Web:
         """The network."""
-        return self._open_web()
+        return self.open_web()
 
     def listing(self, url: str) -> Mapping[str, str]:
         """The files of a release with their sha256; empty where no list is to be had.

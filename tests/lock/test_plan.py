@@ -204,7 +204,7 @@ def test_python_that_torch_has_no_wheel_for_is_said(
 ) -> None:
     target = Target(LINUX, Version("3.8"), Version("2.31"))
     request = ask(index, "torch>=2.8", machines=(v100(),), target=target)
-    with pytest.raises(NoBuildError, match=r"Python 3\.8: 2\.14\.1\+cu126 \(no cp38 wheel"):
+    with pytest.raises(NoBuildError, match=r"Python 3\.8:\n  14 builds, .*: no cp38 wheel"):
         plan_lock(request, matrix, uv)
 
 
@@ -224,8 +224,7 @@ def test_requests_that_no_torch_satisfies_end_with_the_reasons(
     request = ask(index, "oldlib", "torch>=2.12", machines=(v100(),))
     with pytest.raises(NoBuildError) as caught:
         plan_lock(request, matrix, uv)
-    assert "torch<2.11" in caught.value.message
-    assert "the request asks for oldlib" in caught.value.message
+    assert "oldlib needs torch<2.11; the builds for cu126" in caught.value.message
     assert "none of the 5 builds that serve the machines can be resolved" in caught.value.message
 
 
