@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envguard.facts.machine import Platform
+from envguard.facts.machine import Driver, Host, OperatingSystem, Platform
 from envguard.facts.sentences import say
 from envguard.facts.versions import Backend
-from envguard.fit import CodeGrade, DriverFit, DriverGrade, grade_code, grade_driver
+from envguard.fit import (
+    CodeGrade,
+    DriverFit,
+    DriverGrade,
+    driver_system,
+    grade_code,
+    grade_driver,
+)
 from envguard.matrix.rows import TorchBuildRow
 from envguard.values import dataclass
 
@@ -19,6 +27,7 @@ if TYPE_CHECKING:
 
     from envguard.facts.environment import TorchBuild
     from envguard.facts.machine import Gpu, Machine
+    from envguard.facts.versions import DriverVersion
     from envguard.matrix.loader import Matrix
 
 _GRADE_ORDER = (
@@ -261,13 +270,74 @@ def nearest_build(
         machines: All of them must be served.
         matrix: The tables.
     """
-    ladder = rank_builds(wish, machines, matrix)
+    ladder = _on_oldest_drivers(rank_builds(wish, machines, matrix), machines, matrix)
     if torch is not None and torch.version is not None:
         base = torch.version.base_version
         same = [c for c in ladder.candidates if c.build.version.base_version == base]
         if same:
             return same[0]
     return ladder.best
+
+
+def _on_oldest_drivers(ladder: Ladder, machines: tuple[Machine, ...], matrix: Matrix) -> Ladder:
+    """The candidates, first those that run on every driver that knows the GPUs.
+
+    A GPU runs on no driver older than itself. Where the driver is not known, that one sets the
+    floor, and a build that needs a newer one may not run.
+
+    Args:
+        ladder: Of these machines.
+        machines: All of them; one whose driver is known sets no floor.
+        matrix: The tables.
+    """
+    floors = [floor for machine in machines if (floor := _driver_floor(machine, matrix))]
+    served = [c for c in ladder.candidates if all(_serves(f, c, matrix) for f in floors)]
+    if not floors or not served:
+        return ladder
+    oldest = max(floors)
+    first = tuple(
+        replace(
+            c,
+            grade=DriverGrade.SAME_MAJOR,
+            why=say(
+                "{why}, but {floor} is the oldest that knows these GPUs, and it serves this build",
+                why=c.why,
+                floor=oldest,
+            ),
+        )
+        for c in served
+    )
+    return replace(ladder, candidates=(*first, *(c for c in ladder.candidates if c not in served)))
+
+
+def _driver_floor(machine: Machine, matrix: Matrix) -> DriverVersion | None:
+    """The oldest driver that knows all GPUs of a machine under Linux whose driver is not known."""
+    host, driver = machine.host, machine.driver
+    is_known = driver.version is not None or driver.cuda is not None
+    if is_known or driver_system(host) is not OperatingSystem.LINUX or host.jetson:
+        return None
+    generations = [
+        matrix.drivers.generation_of(gpu.capability)
+        for gpu in machine.selected_gpus
+        if gpu.capability is not None
+    ]
+    known = [row.first_driver_linux for row in generations if row and row.first_driver_linux]
+    floor = max(known, default=None)
+    # What an older one rules out, nearly every machine of today serves: it would only keep
+    # people on builds of years ago.
+    least = matrix.drivers.major_floor(_LEAST_MAJOR)
+    return floor if floor and least and floor >= least.linux else None
+
+
+def _serves(floor: DriverVersion, candidate: Candidate, matrix: Matrix) -> bool:
+    cuda = candidate.build.backend.cuda
+    if cuda is None:
+        return True
+    return grade_driver(Driver(version=floor), Host(), cuda, matrix.drivers).grade in _RUNS
+
+
+_RUNS = frozenset({DriverGrade.EXACT, DriverGrade.SAME_MAJOR})
+_LEAST_MAJOR = 12
 
 
 def has_gpu_to_serve(machines: Iterable[Machine]) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envguard.backend import BuildRequirements, rank_builds
+from envguard.backend import BuildRequirements, nearest_build, rank_builds
 from envguard.facts.machine import Driver, Gpu, Host, Machine, OperatingSystem, Platform
 from envguard.facts.versions import Backend, ComputeCapability, DriverVersion
 from envguard.fit import DriverGrade
@@ -106,3 +106,16 @@ def test_unknown_driver_is_graded_unknown() -> None:
     ladder = rank_builds(BuildRequirements(LINUX), (machine("9.0"),), MATRIX)
     assert ladder.best is not None
     assert ladder.best.grade is DriverGrade.UNKNOWN
+
+
+def test_a_driver_that_is_not_known_is_at_least_as_new_as_the_gpu() -> None:
+    """An RTX 5090 runs on 570 and newer: CUDA 13 would need 580, CUDA 12.8 and 12.9 do not."""
+    matrix = Matrix.load()
+    platform = Platform(OperatingSystem.LINUX, "x86_64")
+    gpus = (Gpu(index=0, name="RTX 5090", capability=ComputeCapability(12, 0)),)
+    machine = Machine(host=Host(platform=platform), gpus=gpus)
+    found = nearest_build(None, BuildRequirements(platform), (machine,), matrix)
+    assert found is not None
+    assert found.build.backend.cuda is not None
+    assert found.build.backend.cuda.major == 12
+    assert "570.26" in found.why

@@ -22,25 +22,6 @@ if TYPE_CHECKING:
     from envguard.matrix.loader import Matrix
 
 _IMPORTED = frozenset({BuildOrigin.VERSION_FILE, BuildOrigin.REPORT})
-# Packages that load each other's libraries: two copies of different releases do harm.
-_ENTWINED = frozenset(
-    {
-        "apex",
-        "bitsandbytes",
-        "deepspeed",
-        "flash-attn",
-        "numpy",
-        "sglang",
-        "torchao",
-        "torchaudio",
-        "torchvision",
-        "transformer-engine",
-        "transformers",
-        "triton",
-        "vllm",
-        "xformers",
-    }
-)
 _OWN_MODULE_BEFORE = 12  # until then the pynvml distribution brought a module of its own
 
 
@@ -213,14 +194,22 @@ def _reinstall(manager: Manager | None, pin: str) -> tuple[str, ...]:
     return (*install_command(manager, (pin,)), flag) if manager in {Manager.PIP, Manager.UV} else ()
 
 
+def _is_entwined(name: str, matrix: Matrix) -> bool:
+    """Whether two releases of a package in one environment do harm."""
+    row = matrix.owners.owner(name)
+    return row is not None and row.entwined
+
+
 def check_duplicates(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:
     """Several copies of a package whose releases must fit each other."""
     environment = facts.environment
     copies: dict[str, list[Distribution]] = {}
     for distribution in (environment.distributions if environment else None) or ():
-        if distribution.name in _ENTWINED and distribution.version is not None:
+        if distribution.version is not None:
             copies.setdefault(distribution.name, []).append(distribution)
-    twice = {name: found for name, found in copies.items() if len(_releases(found)) > 1}
+    several = {name: found for name, found in copies.items() if len(_releases(found)) > 1}
+    # The table of owners is read only where something is there twice.
+    twice = {name: found for name, found in several.items() if _is_entwined(name, matrix)}
     if not twice:
         return
     words = "; ".join(

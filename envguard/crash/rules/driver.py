@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from envguard.crash.case import worked_after
 from envguard.crash.cause_findings import make_finding
 from envguard.facts.findings import Evidence, Finding, Status
-from envguard.facts.sentences import Text, say
+from envguard.facts.machine import OperatingSystem
+from envguard.facts.sentences import Text, join_sentences, say
 from envguard.facts.versions import CudaVersion
 from envguard.fit import driver_system
 from envguard.matrix.gpus import parse_gpu_name
-from envguard.matrix.rows import MarketSegment
+from envguard.matrix.rows import MarketSegment, minimum_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,18 +47,46 @@ def check_driver_age(case: Case) -> Iterator[Finding]:
     is_compatible = api is None or api.major >= _COMPATIBLE_SINCE
     is_major = crosses or (runtime is None and found is not None and is_compatible)
     outcome = "driver-too-old-for-cuda-major" if is_major else "driver-too-old-for-cuda"
-    yield make_finding(case, outcome, Status.FAIL, hits, detail=_what_it_serves(api, runtime))
+    yield make_finding(case, outcome, Status.FAIL, hits, detail=_what_it_serves(case, api, runtime))
 
 
-def _what_it_serves(api: CudaVersion | None, runtime: CudaVersion | None) -> Text:
+def _what_it_serves(case: Case, api: CudaVersion | None, runtime: CudaVersion | None) -> Text:
     served = (
         say("The driver serves CUDA {cuda}", cuda=api)
         if api
         else say("What the driver serves is not stated")
     )
-    if runtime is None:
-        return say("{served}.", served=served)
-    return say("{served}; the build needs CUDA {cuda}.", served=served, cuda=runtime)
+    needs = say("; the build needs CUDA {cuda}", cuda=runtime) if runtime is not None else ""
+    return join_sentences(
+        say("{served}{needs}.", served=served, needs=needs), _what_would_do(case, api, runtime)
+    )
+
+
+def _what_would_do(case: Case, api: CudaVersion | None, runtime: CudaVersion | None) -> str:
+    """The drivers that serve the build's CUDA; those of the next majors where it is not known."""
+    system = driver_system(case.facts.machine.host)
+    newer = [major for major in _MAJORS if api is None or major > api.major]
+    said = [
+        say(
+            "CUDA {major} needs driver {floor} or newer{also}.",
+            major=major,
+            floor=floor,
+            also=""
+            if system is OperatingSystem.WINDOWS
+            else say(" (on Windows {floor})", floor=minimum_for(row, OperatingSystem.WINDOWS)),
+        )
+        for major in ([runtime.major] if runtime is not None else newer)
+        if (row := case.matrix.drivers.major_floor(major)) is not None
+        and (floor := minimum_for(row, system)) is not None
+    ]
+    own = ""
+    if api is not None and api.major >= _COMPATIBLE_SINCE:
+        own = say("For this driver take a build of torch for CUDA {major}.x.", major=api.major)
+    host = "In a container it is the host's driver that counts."
+    return join_sentences(*said, own, host)
+
+
+_MAJORS = (12, 13)
 
 
 def _runtime(case: Case) -> CudaVersion | None:

@@ -276,26 +276,6 @@ _USER_SITE = re.compile(
     r"[/\\]\.local[/\\]lib[/\\]python[\d.]+[/\\]|[/\\]AppData[/\\]Roaming[/\\]Python[/\\]"
 )
 _PYTHON = re.compile(r"[/\\][Pp]ython-?(?P<minor>3\.?\d{1,2})[/\\]")
-_COMPILED_AGAINST_TORCH = frozenset(
-    {
-        "torchvision",
-        "torchaudio",
-        "torchtext",
-        "torchcodec",
-        "xformers",
-        "flash_attn",
-        "vllm",
-        "deepspeed",
-        "apex",
-        "mamba_ssm",
-        "causal_conv1d",
-        "transformer_engine",
-        "torch_scatter",
-        "torch_sparse",
-        "detectron2",
-        "mmcv",
-    }
-)
 
 
 def check_site_roots(case: Case) -> Iterator[Finding]:
@@ -311,7 +291,8 @@ def check_site_roots(case: Case) -> Iterator[Finding]:
         return
     for frame in reversed(frames):
         root, torch_root = frame.groups["root"], of_torch.groups["root"]
-        if frame.groups["package"] not in _COMPILED_AGAINST_TORCH or root == torch_root:
+        owner = case.matrix.owners.owner(frame.groups["package"])
+        if owner is None or not owner.built_for_torch or root == torch_root:
             continue
         from_user = bool(_USER_SITE.search(torch_root)) and not _USER_SITE.search(root)
         if from_user or _pythons(root, torch_root) == 2:
@@ -368,12 +349,9 @@ def _finding(
     )
 
 
-_COMPANIONS = _COMPILED_AGAINST_TORCH | {"torch", "triton"}
-
-
 def check_install_conflict(case: Case) -> Iterator[Finding]:
     """What pip leaves unfit behind it: with torch among it a failure, else a warning."""
-    hits = sorted(case.log.all("pip-left-conflict"), key=lambda hit: not _is_about_torch(hit))
+    hits = sorted(case.log.all("pip-left-conflict"), key=lambda hit: not _is_about_torch(hit, case))
     if not hits:
         return
     first = hits[0]
@@ -392,7 +370,7 @@ def check_install_conflict(case: Case) -> Iterator[Finding]:
                 case, "install-replaced-torch", Status.FAIL, (named, before, *hits[1:])
             )
             return
-    status = Status.FAIL if _is_about_torch(first) else Status.WARN
+    status = Status.FAIL if _is_about_torch(first, case) else Status.WARN
     yield make_finding(case, "install-conflict", status, tuple(hits))
 
 
@@ -400,9 +378,15 @@ def _name(text: str) -> str:
     return text.lower().replace("-", "_")
 
 
-def _is_about_torch(hit: SignatureMatch) -> bool:
+def _is_about_torch(hit: SignatureMatch, case: Case) -> bool:
     who, _, _ = (hit.groups.get("who") or hit.groups.get("who2", "")).partition(" ")
-    return _name(hit.groups.get("name", "")) in _COMPANIONS or _name(who) in _COMPANIONS
+    return any(_is_companion(_name(name), case) for name in (hit.groups.get("name", ""), who))
+
+
+def _is_companion(package: str, case: Case) -> bool:
+    """Whether a package is torch, or goes with one release of it only."""
+    row = case.matrix.owners.owner(package) if package else None
+    return package in {"torch", "triton"} or (row is not None and row.built_for_torch)
 
 
 # What a solver's paragraph may tell beside requirements that exclude each other, and what says it.
