@@ -70,11 +70,15 @@ def _codes_of(facts: Facts, matrix: Matrix) -> tuple[_Code, ...]:
     nothing = _Code(torch, torch.cuda, None, False, False, "matrix", None)
     if torch.backend is None or torch.version is None:
         return (nothing,)
+    platforms = possible_platforms(facts.machine)
     rows = [
         row
-        for platform in possible_platforms(facts.machine)
+        for platform in platforms
         if (row := _row_of(torch.version, torch.backend, platform, matrix)) is not None
     ]
+    found = facts.environment.distribution("torch") if facts.environment else None
+    if not rows and found is not None and found.installer == "conda":
+        rows = [row for p in platforms for row in _near_rows(torch, p, matrix)]
     return tuple(_code_of_row(torch, torch.cuda, row) for row in rows) or (nothing,)
 
 
@@ -92,6 +96,19 @@ def _row_of(
     older = (r.version for r in matrix.torch.releases if r.version < version)
     rows = (matrix.torch.build(v, backend, platform) for v in sorted(older, reverse=True))
     return next((row for row in rows if row is not None), None)
+
+
+def _near_rows(torch: TorchBuild, platform: Platform, matrix: Matrix) -> Iterator[TorchBuildRow]:
+    """The wheel that conda's build is likest: of the release, for the nearest CUDA of its major."""
+    cuda = torch.cuda
+    if cuda is None or torch.version is None:
+        return
+    builds = matrix.torch.builds(torch.version, platform)
+    pairs = [(b, b.backend.cuda) for b in builds if b.targets is not None]
+    alike = [(abs(c.minor - cuda.minor), b) for b, c in pairs if c and c.major == cuda.major]
+    if alike:
+        row = min(alike, key=lambda pair: pair[0])[1]
+        yield replace(row, provenance=replace(row.provenance, is_firm=False))
 
 
 def _code_of_row(torch: TorchBuild, cuda: CudaVersion, row: TorchBuildRow) -> _Code:

@@ -326,7 +326,8 @@ def check_torch_present(facts: Facts, matrix: Matrix, options: CheckOptions) -> 
     if any(gap.reason is GapReason.MISMATCH and gap.fact in _BOUNDS for gap in facts.gaps):
         return  # not made for here: what it would hold elsewhere says nothing
     if environment.document is not None:
-        yield _none_judged(environment, environment.document, gap, matrix)
+        unread = facts.gap("environment.distributions")
+        yield _none_judged(environment, environment.document, gap or unread, matrix)
         return
     where = environment.interpreter.executable if environment.interpreter else None
     absent = "is not among the pins" if environment.is_open else "is not installed"
@@ -560,6 +561,9 @@ def _pinned(facts: Facts, matrix: Matrix) -> tuple[TorchBuild, TorchRelease] | N
     torch = facts.environment.torch if facts.environment else None
     if torch is None or torch.version is None or not torch.is_to_install:
         return None
+    found = facts.environment.distribution("torch") if facts.environment else None
+    if found is not None and found.installer == "conda":
+        return None  # conda has builds of its own
     release = matrix.torch.release(torch.version)
     return (torch, release) if release is not None else None
 

@@ -196,6 +196,7 @@ class Environment:
         wishes: What the document asks for without saying which release.
         indexes: Indexes that the document names, the main one first, which is empty where it
             is the installer's own; empty where it names none.
+        image: The container image that it builds on, as a Dockerfile names it.
     """
 
     interpreter: Interpreter | None = None
@@ -207,6 +208,7 @@ class Environment:
     is_open: bool = False
     wishes: tuple[Wish, ...] = ()
     indexes: tuple[str, ...] = ()
+    image: str = ""
 
     def wish(self, name: str) -> Wish | None:
         """The wish for this normalised name, or None."""

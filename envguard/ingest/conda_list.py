@@ -34,7 +34,7 @@ _PRIVATE = re.compile(r"_[A-Za-z0-9._-]{1,100}")  # _libgcc_mutex and its like h
 _EXPORTED = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]{0,100})=([^=\s]{1,60})=([^=\s]{1,100})")
 _RULE = re.compile(r"[─━=-]{5,}")
 # Conda's name for a Python distribution that has another one.
-_NAMES = {"pytorch": "torch", "torchtriton": "triton"}
+_NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "torchtriton": "triton"}
 _CUDA_BUILD = re.compile(r"cuda_?(?:([0-9]{1,2})\.([0-9]{1,2})|([0-9]{2})([0-9]))")
 
 
@@ -131,13 +131,29 @@ def _torch(rows: Sequence[CondaRow]) -> TorchBuild | None:
     return TorchBuild(row.distribution.version, accelerator, cuda, BuildOrigin.METADATA)
 
 
-def _of_build(row: CondaRow) -> tuple[Accelerator | None, CudaVersion | None]:
-    """What ``py3.10_cuda12.1_cudnn8.9.2_0``, ``cuda118_py310h..`` or ``cpu_py39h..`` tell."""
-    if match := _CUDA_BUILD.search(row.build):
+def python_name(name: str) -> str:
+    """The name that Python knows one of conda's packages by."""
+    return _NAMES.get(name, name)
+
+
+def accelerator_of_build(build: str) -> tuple[Accelerator | None, CudaVersion | None]:
+    """What ``py3.10_cuda12.1_cudnn8.9.2_0``, ``cuda118_py310h..`` or ``cpu_py39h..`` tell.
+
+    Args:
+        build: A build string, or a pattern of some; empty tells nothing.
+    """
+    if match := _CUDA_BUILD.search(build):
         major, minor = match[1] or match[3], match[2] or match[4]
         return Accelerator.CUDA, CudaVersion(int(major), int(minor))
-    if re.search(r"(?:^|_)cpu(?:_|$)", row.build):
+    if re.search(r"(?:^|[_*])cpu(?:[_*]|$)", build):
         return Accelerator.CPU, None
+    return None, None
+
+
+def _of_build(row: CondaRow) -> tuple[Accelerator | None, CudaVersion | None]:
+    found = accelerator_of_build(row.build)
+    if found[0] is not None:
+        return found
     label = label_of_version(row.distribution.version)
     return label.accelerator, label.cuda
 

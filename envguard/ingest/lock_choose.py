@@ -75,7 +75,7 @@ def choose_entries(
         distributions=sort_distributions(
             _distribution(entry, target) for found in by_name.values() for entry in found
         ),
-        torch=torch,
+        torch=locked.torch or torch,
         manager=locked.manager,
         document=name,
         lock=locked.record,
@@ -87,6 +87,7 @@ def choose_entries(
             if entry.wish is not None
         ),
         indexes=locked.indexes,
+        image=locked.image,
     )
     return environment, (*gaps, *torch_gaps)
 
@@ -207,6 +208,7 @@ def _distribution(entry: Entry, target: LockfileTarget) -> Distribution:
         version=entry.version,
         url=entry.url or _wheel_url(entry, target),
         index_url=entry.index_url,
+        installer="conda" if entry.by_conda else None,
         is_editable=entry.is_editable,
         line=entry.line,
     )

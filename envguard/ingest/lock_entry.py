@@ -12,7 +12,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envguard.errors import InputError
-from envguard.facts.environment import Manager
+from envguard.facts.environment import Manager, TorchBuild
 from envguard.facts.gaps import Gap
 from envguard.facts.lock_record import LockRecord
 from envguard.facts.machine import OperatingSystem, Platform
@@ -238,6 +238,7 @@ class Entry:
         note: Which alternative it is (``extra cpu``), for people.
         wish: The versions that it admits where it is a requirement without a pin; None for
             what states a version or an address.
+        by_conda: Conda installs it: no wheel and no index of pip's.
     """
 
     name: str
@@ -250,6 +251,7 @@ class Entry:
     is_editable: bool = False
     note: str = ""
     wish: SpecifierSet | None = None
+    by_conda: bool = False
 
     def __str__(self) -> str:
         line = f"line {self.line}" if self.line else ""
@@ -274,6 +276,8 @@ class Locked:
         indexes: Indexes that it names, the main one first; see ``Environment.indexes``.
         python: The Python that it asks for itself, as conda's files and base images do.
         markers: Environments that it is made for; empty for all that ``requires_python`` admits.
+        torch: The torch build, where the format says more of it than an entry can.
+        image: The image that it builds on, as a Dockerfile names it.
     """
 
     manager: Manager
@@ -287,6 +291,8 @@ class Locked:
     indexes: tuple[str, ...] = ()
     python: Version | None = None
     markers: tuple[str, ...] = ()
+    torch: TorchBuild | None = None
+    image: str = ""
 
 
 def check_counts(entries: Iterable[Entry], name: str) -> None:

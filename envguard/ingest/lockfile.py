@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
@@ -17,21 +18,32 @@ if TYPE_CHECKING:
 
 
 _PYLOCK = re.compile(r"pylock(?:\.[^.]+)?\.toml")
-_CONDA = re.compile(r"(?:environment|conda-lock|.*conda.*)\.(?:ya?ml|lock)", re.IGNORECASE)
-_LOOKS_LIKE = re.compile(r".+\.(?:toml|txt|lock|in|ya?ml)", re.IGNORECASE)
-EXPECTED = (
-    "envguard reads pylock.toml, uv.lock, poetry.lock, pdm.lock and requirements files (*.txt)"
+_LOOKS_LIKE = re.compile(
+    r".+\.(?:toml|txt|lock|in|ya?ml|sh|bash|cfg|py|dockerfile|containerfile)"
+    r"|(?:.*[/\\])?(?:Dockerfile|Containerfile)(?:\.[\w.-]{1,60})?",
+    re.IGNORECASE,
 )
-_NOT_YET = {
-    "pipfile.lock": "Pipenv's lockfiles",
-    "pixi.lock": "pixi's lockfiles",
-    "environment.yml": "conda environment files",
-}
+EXPECTED = (
+    "envguard reads pylock.toml, uv.lock, poetry.lock, pdm.lock, pixi.lock, requirements files "
+    "(*.txt), pyproject.toml, setup.cfg, environment.yml, conda's explicit lists, pixi.toml, "
+    "Dockerfiles and shell scripts"
+)
+SETUP_PY_HINT = (
+    "name pyproject.toml, a requirements file or a lock, or check the environment after the "
+    "installation: `envguard check --python .venv/bin/python`"
+)
+_NOT_YET = {"pipfile.lock": "Pipenv's lockfiles", "pipfile": "Pipenv's files"}
 
 
 def looks_like_lockfile(word: str) -> bool:
     """Whether a word names a lockfile by its ending rather than a pin."""
     return "==" not in word and "://" not in word and bool(_LOOKS_LIKE.fullmatch(word))
+
+
+def looks_like_dockerfile(base: str) -> bool:
+    """Whether a file's name, in lower case, is one of a Dockerfile or Containerfile."""
+    names = ("dockerfile", "containerfile")
+    return base.startswith(names) or base.endswith(tuple(f".{name}" for name in names))
 
 
 def refuse_others(name: str, base: str) -> None:
@@ -44,20 +56,35 @@ def refuse_others(name: str, base: str) -> None:
     Raises:
         InputError: It is one of them.
     """
-    what = _NOT_YET.get(base) or ("conda files" if _CONDA.fullmatch(base) else None)
-    if what is not None:
+    if what := _NOT_YET.get(base):
         raise InputError(f"{name}: {what} are not read yet", hint=EXPECTED)
-    if base == "pyproject.toml":
-        hint = "name its lockfile, or `envguard lock` it first"
-        raise InputError(f"{name}: states wishes, not pins", hint=hint)
+    if "conda-lock" in base:
+        hint = "`conda-lock render --kind explicit` writes lists that are read"
+        raise InputError(f"{name}: conda-lock's own format is not read", hint=hint)
+    if base == "setup.py":
+        raise InputError(f"{name}: setup.py is not run", hint=SETUP_PY_HINT)
 
 
 def kind_by_name(base: str) -> str:
     """The format that a file's name tells; empty where the content has to."""
-    names = {"uv.lock": "uv", "poetry.lock": "poetry", "pdm.lock": "pdm"}
-    return "pylock" if _PYLOCK.fullmatch(base) else names.get(base, "")
+    if _PYLOCK.fullmatch(base):
+        return "pylock"
+    if base.endswith((".yml", ".yaml")):
+        return "conda"
+    if base.endswith((".sh", ".bash")) or looks_like_dockerfile(base):
+        return "lines"
+    return _NAMES.get(base, "")
 
 
+_NAMES = {
+    "uv.lock": "uv",
+    "poetry.lock": "poetry",
+    "pdm.lock": "pdm",
+    "pixi.lock": "pixi-lock",
+    "pixi.toml": "pixi",
+    "pyproject.toml": "project",
+    "setup.cfg": "setup",
+}
 MAX_BYTES = 32 * 1024 * 1024
 
 
@@ -104,10 +131,8 @@ def load_lockfile(
 def _read(name: str, text: str, target: LockfileTarget, read: Read | None) -> Locked:
     base = re.split(r"[/\\]", name)[-1].lower()
     refuse_others(name, base)
-    if base.endswith((".txt", ".in")):
-        from envguard.ingest.requirements import parse_requirements
-
-        return parse_requirements(text, name, read)
+    if base.endswith((".txt", ".in")) or is_explicit_list(text):
+        return _read_list(text, name, read)
     match kind_by_name(base) or _kind_by_content(text, name):
         case "pylock":
             from envguard.ingest.lock_pylock import parse_pylock
@@ -125,8 +150,65 @@ def _read(name: str, text: str, target: LockfileTarget, read: Read | None) -> Lo
             from envguard.ingest.lock_pdm import parse_pdm_lock
 
             return parse_pdm_lock(text, name)
+        case "conda" | "pixi" | "pixi-lock" as kind:
+            return _read_conda(kind, text, name, target, read)
+        case "project" | "setup" | "lines" as kind:
+            return _read_project(kind, text, name, target, read)
         case _:
             raise InputError(f"{name}: not a lockfile that is understood", hint=EXPECTED)
+
+
+def _read_list(text: str, name: str, read: Read | None) -> Locked:
+    if is_explicit_list(text):
+        from envguard.ingest.conda_env import parse_explicit_list
+
+        return parse_explicit_list(text, name)
+    from envguard.ingest.requirements import parse_requirements
+
+    return parse_requirements(text, name, read)
+
+
+def is_explicit_list(text: str) -> bool:
+    """Whether a text is what ``conda list --explicit`` prints."""
+    return any(line.strip() == "@EXPLICIT" for line in text[:20_000].splitlines())
+
+
+def _read_conda(
+    kind: str, text: str, name: str, target: LockfileTarget, read: Read | None
+) -> Locked:
+    from envguard.ingest.conda_env import parse_environment_yml, parse_pixi_lock, parse_pixi_toml
+
+    if kind == "conda":
+        return parse_environment_yml(text, name, read)
+    parse = parse_pixi_toml if kind == "pixi" else parse_pixi_lock
+    return parse(text, name, target)
+
+
+def _read_project(
+    kind: str, text: str, name: str, target: LockfileTarget, read: Read | None
+) -> Locked:
+    if kind == "lines":
+        from envguard.ingest.install_lines import parse_install_lines
+
+        return parse_install_lines(text, name, read)
+    from envguard.ingest.pyproject import read_pyproject, read_setup_cfg
+    from envguard.ingest.requirements import locked_of
+
+    project = (read_pyproject if kind == "project" else read_setup_cfg)(text, name, read)
+    if not project.statements and kind == "project" and _PIXI.search(text):
+        from envguard.ingest.conda_env import parse_pixi_toml
+
+        return parse_pixi_toml(text, name, target)
+    locked = locked_of(project.statements, project.manager)
+    return replace(
+        locked,
+        requires_python=project.requires_python,
+        markers=project.markers,
+        gaps=(*project.gaps, *locked.gaps),
+    )
+
+
+_PIXI = re.compile(r"^\[tool\.pixi\.", re.MULTILINE)
 
 
 def _kind_by_content(text: str, name: str) -> str:

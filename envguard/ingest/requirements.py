@@ -63,6 +63,7 @@ class Statement:
         is_constraint: It stands in a constraints file: it asks for nothing.
         choice: The extra or group that it belongs to (``extra train``, ``group dev``); empty
             for what is installed in any case.
+        unless: Markers of which none may hold: other statements take their place there.
     """
 
     text: str
@@ -72,6 +73,7 @@ class Statement:
     index: str | None = None
     is_constraint: bool = False
     choice: str = ""
+    unless: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class RequirementLine:
         requirement: As packaging reads it; None for a bare address or path.
         entry: What it comes down to.
         marker: Where it holds; empty everywhere.
-        choice: As in :class:`Statement`.
+        choice: As in :class:`Statement`, and ``unless`` likewise.
         not_judged: The words of a source tree or archive, which no table describes.
     """
 
@@ -91,6 +93,7 @@ class RequirementLine:
     marker: str = ""
     choice: str = ""
     not_judged: str = ""
+    unless: tuple[str, ...] = ()
 
 
 def logical_lines(text: str, name: str) -> Iterator[tuple[int, str, str | None]]:
@@ -410,7 +413,9 @@ def locked_of(statements: Iterable[Statement], manager: Manager = Manager.PIP) -
         return frozenset(
             position
             for position, line in enumerate(lines)
-            if line.choice in {"", choice} and holds(line.marker, environment)
+            if line.choice in {"", choice}
+            and holds(line.marker, environment)
+            and not any(holds(marker, environment) for marker in line.unless)
         )
 
     return Locked(
@@ -447,7 +452,7 @@ def _take_requirement(said: Statement, found: _Gathering) -> None:
             found.constraints[parsed.entry.name] = bound & parsed.requirement.specifier
         return
     entry = replace(parsed.entry, index_url=said.index or parsed.entry.index_url)
-    found.lines.append(replace(parsed, entry=entry, choice=said.choice))
+    found.lines.append(replace(parsed, entry=entry, choice=said.choice, unless=said.unless))
 
 
 def _take_option(said: Statement, found: _Gathering) -> None:

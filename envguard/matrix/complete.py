@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from envguard.facts.environment import BuildOrigin, TorchBuild, label_of_version
+from envguard.facts.environment import Accelerator, BuildOrigin, TorchBuild, label_of_version
 from envguard.facts.gaps import Gap, GapReason
 from envguard.facts.machine import OperatingSystem, Platform, Reading
 from envguard.facts.sentences import say
@@ -35,13 +35,27 @@ def complete_facts(facts: Facts, matrix: Matrix) -> Facts:
     machine, gaps = complete_machine(facts.machine, matrix)
     environment, platforms = facts.environment, possible_platforms(machine)
     if environment is not None and environment.is_open:
-        if environment.torch is None or environment.wish("torch") is not None:
+        named = environment.distribution("torch")
+        by_conda = named is not None and named.installer == "conda"
+        if environment.torch is None or (environment.wish("torch") and not by_conda):
             required = _required_torch(environment, matrix)
             environment = replace(environment, torch=required or environment.torch)
-        environment = settle(environment, platforms, matrix)
+        environment = settle(_on_image(environment, matrix), platforms, matrix)
     if environment is not None and environment.torch is not None:
         environment = _complete_torch(environment, environment.torch, platforms, matrix)
     return replace(facts, machine=machine, environment=environment, gaps=(*facts.gaps, *gaps))
+
+
+def _on_image(environment: Environment, matrix: Matrix) -> Environment:
+    """The torch of the image below, where the install lines put no other release in its place."""
+    found = matrix.machines.image(environment.image) if environment.image else None
+    torch, wish = environment.torch, environment.wish("torch")
+    if found is None or (torch is not None and torch.version is not None):
+        return environment
+    if wish is not None and not wish.specifier.contains(found.torch, prereleases=True):
+        return environment
+    held = TorchBuild(found.torch, Accelerator.CUDA, found.cuda, BuildOrigin.REPORT)
+    return replace(environment, torch=held)
 
 
 def complete_machine(machine: Machine, matrix: Matrix) -> tuple[Machine, tuple[Gap, ...]]:

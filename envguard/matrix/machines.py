@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from envguard.facts.codec import WordsOf
 from envguard.facts.machine import KernelModule
-from envguard.facts.versions import ComputeCapability
+from envguard.facts.versions import ComputeCapability, CudaVersion
 from envguard.matrix.rows import Provenance
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
-    from packaging.version import Version
-
     from envguard.facts.findings import Source
     from envguard.matrix.reading import Document
 
@@ -77,6 +76,24 @@ class Needing:
     provenance: Provenance
 
 
+@dataclass(frozen=True, slots=True)
+class ContainerImage:
+    """A release of a vendor's container image that holds a torch of its own.
+
+    Args:
+        repository: Without a tag.
+        tag: The release, with which its tags begin.
+        torch: Its torch.
+        cuda: The CUDA that it was built with.
+    """
+
+    repository: str
+    tag: str
+    torch: Version
+    cuda: CudaVersion
+    provenance: Provenance
+
+
 class MachineTable:
     """The rows of ``machines.toml``.
 
@@ -96,6 +113,7 @@ class MachineTable:
             for needing in (row.build(Needing) for row in document.rows("needing"))
             for name in needing.packages
         }
+        self.images = tuple(row.build(ContainerImage) for row in document.rows("image"))
         self._sizes = {row.text("name"): row.integer("bytes") for row in document.rows("size")}
         self._rules = {row.text("name"): row.provenance() for row in document.rows("rule")}
 
@@ -105,6 +123,12 @@ class MachineTable:
         """Why a flavour of the kernel module does not drive a GPU; None when it does."""
         rows = (row for row in self.module_limits if row.flavour is flavour)
         return next((row for row in rows if row.covers(capability, name)), None)
+
+    def image(self, name: str) -> ContainerImage | None:
+        """What a vendor's image of this name and tag holds; None where that is not recorded."""
+        repository, _, tag = name.partition(":")
+        of_it = (image for image in self.images if image.repository == repository)
+        return next((i for i in of_it if tag == i.tag or tag.startswith(f"{i.tag}-")), None)
 
     def size(self, name: str) -> int:
         """A default size in bytes, e.g. ``docker-shm``."""

@@ -96,6 +96,8 @@ class OpenPins:
         self.python = interpreter.version if interpreter else None
         self._tag = interpreter.python_tag if interpreter else None
         self._bounds = dict(self._bounds_of_pins())
+        found = environment.distribution(TORCH)
+        self.by_conda = environment.is_open and found is not None and found.installer == "conda"
 
     def _bounds_of_pins(self) -> Iterator[tuple[str, SpecifierSet]]:
         """What the pins' own metadata require of other packages."""
@@ -118,6 +120,8 @@ class OpenPins:
 
     def _is_installable(self, version: Version) -> bool:
         """Whether the indexes hold wheels of it for a platform and the Python."""
+        if self.by_conda:
+            return True
         for platform in self.platforms:
             label = self.label_of(version, platform)
             if label is None or label.accelerator not in {Accelerator.CUDA, Accelerator.CPU}:
@@ -158,6 +162,10 @@ class OpenPins:
 
     def build_of(self, version: Version, origin: BuildOrigin) -> TorchBuild:
         """The build behind a release without a label, where all possible platforms agree."""
+        torch = self.environment.torch
+        if self.by_conda:
+            label = Label(torch.accelerator, torch.cuda) if torch is not None else Label()
+            return TorchBuild(version, label.accelerator, label.cuda, origin)
         labels = {self.label_of(version, platform) for platform in self.platforms}
         label = (labels.pop() if len(labels) == 1 else None) or Label()
         return TorchBuild(version, label.accelerator, label.cuda, origin)
@@ -263,14 +271,20 @@ def settle(
         for d in environment.distributions or ()
     )
     if not is_fixed and is_open and version is not None:
-        build = pins.build_of(version, BuildOrigin.WISHED)
-        index = torch.index_url if torch is not None else None
-        torch = replace(build, index_url=index)
+        torch = _build_today(pins, torch, version)
         distributions = tuple(
             replace(d, version=version) if d.name == TORCH and d.version is None else d
             for d in distributions
         )
     return replace(environment, distributions=distributions, torch=torch)
+
+
+def _build_today(pins: OpenPins, torch: TorchBuild | None, version: Version) -> TorchBuild:
+    """What is known of the build stays: of an index with a label, or of conda's file."""
+    build = pins.build_of(version, BuildOrigin.WISHED)
+    if pins.by_conda:
+        return build
+    return replace(build, index_url=torch.index_url if torch is not None else None)
 
 
 def _leaves_torch_open(environment: Environment, torch: TorchBuild | None, matrix: Matrix) -> bool:

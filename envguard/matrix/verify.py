@@ -741,6 +741,7 @@ TABLES: dict[str, dict[str, Callable[[Row], object]]] = {
         "kernel_module": _by_flavour,
         "uuid_list": _by_package,
         "needing": _text("what"),
+        "image": _text("tag"),
         "size": _text("name"),
         "rule": _text("name"),
     },

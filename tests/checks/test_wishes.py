@@ -148,6 +148,76 @@ source = {{ registry = "https://download.pytorch.org/whl/cu126" }}
     found(report, code)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "machine", "verdict", "cause"),
+    [
+        (
+            "pyproject.toml",
+            '[project]\nname = "x"\ndependencies = ["torch==2.1.2", "torchvision==0.16.2"]\n',
+            RTX5090,
+            "fail",
+            "arch-missing-new-gpu",
+        ),
+        (
+            "pyproject.toml",
+            '[project]\nname = "x"\nrequires-python = ">=3.12"\ndependencies = ["torch"]\n',
+            A100,
+            "fail",
+            "lock-for-other-python",
+        ),
+        (
+            "pyproject.toml",
+            '[project]\nname = "x"\ndynamic = ["dependencies"]\n',
+            A100,
+            "unknown",
+            None,
+        ),
+        (
+            "environment.yml",
+            "dependencies:\n- pytorch=2.0.1\n- pytorch-cuda=11.8\n",
+            RTX5090,
+            "fail",
+            "arch-missing-new-gpu",
+        ),
+        (
+            "environment.yml",
+            "dependencies:\n- pytorch=2.1.0\n- pytorch-cuda=12.1\n",
+            A100,
+            "ok",
+            None,
+        ),
+        ("environment.yml", "dependencies:\n- pytorch=2.4.0\n", A100, "unknown", None),
+        ("environment.yml", "dependencies:\n- pandas\n", A100, "ok", None),
+        (
+            "Dockerfile",
+            "FROM nvcr.io/nvidia/pytorch:24.05-py3\nRUN pip install x\n",
+            A100,
+            "warn",
+            "arch-inferred",
+        ),
+        (
+            "Dockerfile",
+            "FROM pytorch/pytorch:2.4.0-cuda12.4-cudnn9-devel\nRUN pip install vllm==0.6.3\n",
+            RTX5090,
+            "fail",
+            "arch-missing-new-gpu",
+        ),
+        (
+            "install.sh",
+            "conda install pytorch==2.3.0 pytorch-cuda=12.1 -c pytorch\n",
+            A100,
+            "ok",
+            None,
+        ),
+    ],
+)
+def test_verdicts_on_other_files(
+    judge: Judge, name: str, text: str, machine: list[str], verdict: str, cause: str | None
+) -> None:
+    report = judge(text, machine, "3.11", name)
+    assert (report["verdict"], report["root_cause"]) == (verdict, cause)
+
+
 def test_a_lock_whose_torch_is_for_other_systems_is_not_judged(judge: Judge) -> None:
     text = """version = 1
 requires-python = ">=3.9"

@@ -194,10 +194,9 @@ def test_environments_survive_their_document(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("environment.yml", "environment.yml: conda environment files are not read yet"),
-        ("envs/conda-lock.yml", "envs/conda-lock.yml: conda files are not read yet"),
+        ("environment.yml", "environment.yml:2: indented otherwise"),
+        ("envs/conda-lock.yml", "envs/conda-lock.yml: conda-lock's own format is not read"),
         ("Pipfile.lock", "Pipfile.lock: Pipenv's lockfiles are not read yet"),
-        ("pyproject.toml", "pyproject.toml: states wishes, not pins"),
         ("some.toml", "some.toml: not a lockfile that is understood"),
         ("cargo.lock", "cargo.lock: not a lockfile that is understood"),
     ],
