@@ -98,6 +98,8 @@ REASONS = {
     "envguard.cli.matrix_show": "a subcommand",
     "envguard.cli.matrix_update": "a subcommand",
     "envguard.cli.matrix_verify": "a subcommand",
+    "envguard.crash.hang_words": "the sentences of a hang, apart from how it is judged",
+    "envguard.crash.plain_pickle": "reads what a stranger wrote: bounded, and alone in a file",
     "envguard.crash.hypotheses": "what is said where nothing is established",
     "envguard.crash.status_words": "statuses in a log, read with their own table",
     "envguard.ingest.ds_report": READER,

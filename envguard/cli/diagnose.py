@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +13,7 @@ from envguard.cli.subject import Subject, read_subject
 from envguard.cli.tables import load_matrix
 from envguard.crash.case import Circumstances
 from envguard.crash.diagnose import diagnose as find_causes
+from envguard.crash.flight_recorder import read_dumps, split_dumps
 from envguard.crash.phases import Phase, parse_phase
 from envguard.errors import InputError
 from envguard.facts.facts import Facts
@@ -52,8 +53,9 @@ def diagnose(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[LOG|-] [SUBJECT]",
-            help="A log, or - for standard input; then pins such as torch==2.7.1+cu128.",
+            metavar="[LOG|-] [DUMP...] [SUBJECT]",
+            help="A log, or - for standard input; dumps of torch's flight recorder or a folder of"
+            " them; then pins such as torch==2.7.1+cu128.",
         ),
     ] = None,
     torch_index: Annotated[
@@ -71,8 +73,9 @@ def diagnose(
 ) -> int:
     """Say why a run died, from its log and exit status; with the environment where it is stated."""
     matrix = load_matrix(output.matrix)
-    logs, pins = split_words(words or ())
-    if not logs and crash.exit_code is None:
+    named, pins = split_words(words or ())
+    logs, dumps = split_dumps(named)
+    if not named and crash.exit_code is None:
         raise InputError(
             "nothing is said of the run: name its log or its exit status",
             hint="envguard diagnose train.log --exit-code -9",
@@ -85,7 +88,7 @@ def diagnose(
         log,
         found.facts,
         matrix,
-        _circumstances(crash, record),
+        replace(_circumstances(crash, record), stands=read_dumps(dumps)),
         notes=(*found.notes, *_notes_of(record)),
         torch_index=clean_addresses(torch_index),
     )

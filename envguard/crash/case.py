@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from envguard.crash.collectives import RankStand
 from envguard.crash.exits import ProcessExit, count_ranks, find_process_exits
 from envguard.crash.log import Log, join_answers
 from envguard.crash.memory_use import RunMemory
@@ -29,6 +30,7 @@ class Circumstances:
         phase_origin: Who says so.
         memory: What the samples of a supervised run come to.
         command: The command that ran, for experiments.
+        stands: How far ranks came in their collectives, by dumps of the flight recorder.
     """
 
     exit_code: int | None = None
@@ -36,6 +38,7 @@ class Circumstances:
     phase_origin: str = "--phase"
     memory: RunMemory | None = None
     command: tuple[str, ...] = ()
+    stands: tuple[RankStand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Case:
         exit_code: As the user stated it.
         memory: What the samples of a supervised run come to; None without them.
         command: The command that ran; empty when not known.
+        stands: How far ranks came in their collectives, by dumps.
         checked: What the checks say about the environment.
     """
 
@@ -65,6 +69,7 @@ class Case:
     checked: tuple[Finding, ...] = ()
     memory: RunMemory | None = None
     command: tuple[str, ...] = ()
+    stands: tuple[RankStand, ...] = ()
 
     @property
     def table(self) -> SignalsTable:
@@ -112,6 +117,7 @@ def make_case(
         ranks=count_ranks(log, matrix.signals) or workers or None,
         memory=known.memory,
         command=known.command,
+        stands=known.stands,
         exit_code=known.exit_code,
         checked=checked,
     )

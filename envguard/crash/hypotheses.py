@@ -32,7 +32,7 @@ from envguard.crash.rules.native import (
     is_in_collective,
     shown_by,
 )
-from envguard.crash.rules.nccl import hypotheses_of_nccl
+from envguard.crash.rules.nccl import hypotheses_of_collectives, hypotheses_of_nccl
 from envguard.crash.rules.packages import hypotheses_of_breaks
 from envguard.crash.status_words import hypotheses_of_statuses
 from envguard.facts.findings import Finding, Status
@@ -322,6 +322,7 @@ def find_hypotheses(case: Case) -> Iterator[Finding]:
         *hypotheses_of_site(case),
         *hypotheses_of_breaks(case),
         *hypotheses_of_hang(case),
+        *hypotheses_of_collectives(case),
         *hypotheses_of_errors(case),
         *_of_exit(case),
         *hypotheses_shown(case),

@@ -34,6 +34,9 @@ T = TypeVar("T")
 
 PHASE = "phase:"
 _KEEP = 24
+# Every rank says these once, and a hang is read from all of them.
+_OF_EACH_RANK = frozenset({"nccl-watchdog", "nccl-pg-status"})
+_KEEP_OF_RANKS = 2048
 _BUSY = 4000
 _SHOWN = 400
 # Lines are of one shape when they differ in the value of their digits only.
@@ -58,16 +61,17 @@ def search_patterns_of(matrix: Matrix) -> tuple[SearchPattern, ...]:
 class _Found:
     """The first and the last matches of one signature, and how many there were."""
 
-    __slots__ = ("count", "first", "last")
+    __slots__ = ("count", "first", "keep", "last")
 
-    def __init__(self) -> None:
+    def __init__(self, keep: int) -> None:
         self.count = 0
+        self.keep = keep
         self.first: list[SignatureMatch] = []
         self.last: deque[SignatureMatch] = deque(maxlen=_KEEP)
 
     def add(self, hit: SignatureMatch) -> None:
         self.count += 1
-        (self.first if len(self.first) < _KEEP else self.last).append(hit)
+        (self.first if len(self.first) < self.keep else self.last).append(hit)
 
 
 class Scanner:
@@ -241,7 +245,8 @@ class Scanner:
         if hit is None:
             return False
         named = replace(hit, file=self._file, order=self._before + hit.line)
-        self._found.setdefault(mark.id, _Found()).add(named)
+        keep = _KEEP_OF_RANKS if mark.id in _OF_EACH_RANK else _KEEP
+        self._found.setdefault(mark.id, _Found(keep)).add(named)
         return True
 
     def read(self, stream: BinaryIO) -> None:

@@ -53,7 +53,7 @@ from envguard.crash.rules.native import (
     check_libcuda_crash,
     check_shadowed_libraries,
 )
-from envguard.crash.rules.nccl import check_transport, check_watchdog
+from envguard.crash.rules.nccl import check_collectives, check_transport
 from envguard.crash.rules.packages import check_known_breaks, check_missing_names
 from envguard.crash.rules.program import check_disk, check_numerics
 from envguard.crash.rules.shared_memory import (
@@ -119,7 +119,7 @@ RULES: tuple[Rule, ...] = (
     check_shadowed_libraries,
     check_foreign_torch,
     check_transport,
-    check_watchdog,
+    check_collectives,
     check_disk,
     check_numerics,
 )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from envguard.matrix.statuses import StatusRow
     from envguard.signatures import SignatureMatch
 
+_OFF_THE_BUS = 79  # Xid
 _HARDWARE = frozenset({"hw", "link"})
 
 
@@ -25,7 +26,9 @@ def check_hardware(case: Case) -> Iterator[Finding]:
     bad = [(hit, row) for hit, row in rows if row.kind in _HARDWARE]
     if hits or bad:
         named = (*hits, *(hit for hit, _ in bad))
-        yield make_finding(case, "gpu-hardware-fault", Status.FAIL, named, more=_xid_evidence(bad))
+        is_lost = case.log.has("fallen-off") or any(row.code == _OFF_THE_BUS for _, row in bad)
+        slug = "gpu-hardware-fault.lost" if is_lost else "gpu-hardware-fault"
+        yield make_finding(case, slug, Status.FAIL, named, more=_xid_evidence(bad))
     driver = [(hit, row) for hit, row in rows if "driver" in row.kind]
     if driver and not (hits or bad):
         named = tuple(hit for hit, _ in driver)

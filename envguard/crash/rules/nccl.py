@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envguard.crash.case import went_on, worked_after
+from envguard.crash.case import own_exceptions, went_on, worked_after
 from envguard.crash.cause_findings import make_finding, raise_hypothesis
+from envguard.crash.collectives import Standing, find_hang, stands_of_log
+from envguard.crash.hang_words import silent_ranks, words_of
 from envguard.crash.phases import Phase
-from envguard.facts.findings import Finding, Status
+from envguard.facts.findings import Evidence, Finding, Status
+from envguard.facts.sentences import say
 from envguard.matrix.statuses import NCCL
+from envguard.signatures import fill_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
     from envguard.crash.cause_findings import RaisedHypothesis
+    from envguard.crash.collectives import Hang
     from envguard.matrix.statuses import StatusRow
 
 _STANDSTILL = (
@@ -40,15 +45,75 @@ def check_transport(case: Case) -> Iterator[Finding]:
         )
 
 
-def check_watchdog(case: Case) -> Iterator[Finding]:
-    """A collective that timed out: the waiting ranks are not the cause."""
-    hits = case.matches("nccl-watchdog", "nccl-takedown", "nccl-watchdog-frame")
-    if not hits:
+def check_collectives(case: Case) -> Iterator[Finding]:
+    """Ranks out of step, or one that did not come: what their numbers and operations prove."""
+    hang = hang_of(case)
+    if hang is None or own_exceptions_elsewhere(case):
         return
-    why = ""
-    if case.phase is Phase.SAVE:
-        why = "The ranks waited for a save: rank 0 takes longer to write than the timeout."
-    yield make_finding(case, "nccl-watchdog-abort", Status.FAIL, hits, detail=why)
+    if hang.standing is Standing.DIFFER and hang.group:
+        yield _finding(case, "collectives-differ", hang)
+    elif hang.standing is Standing.BEHIND:
+        yield _finding(case, "collective-rank-behind", hang)
+
+
+def hang_of(case: Case) -> Hang | None:
+    """What log and dumps say together of the ranks; None when nobody is known to wait."""
+    return find_hang((*stands_of_log(case.log), *case.stands))
+
+
+_OF_DISTRIBUTED = ("DistBackendError", "DistError", "DistStoreError", "DistNetworkError")
+
+
+def own_exceptions_elsewhere(case: Case) -> bool:
+    """Whether an exception that is not the collectives' own ended a rank."""
+    return any(not hit.groups["type"].endswith(_OF_DISTRIBUTED) for hit in own_exceptions(case))
+
+
+def _finding(case: Case, slug: str, hang: Hang) -> Finding:
+    message = fill_message(case.matrix.causes.message(slug), words_of(hang))
+    dumped = {place for stand in case.stands for place in stand.places}
+    shown = [place for stand in (*hang.named, *hang.stands) for place in stand.places]
+    evidence = tuple(
+        Evidence(*place, "flight recorder" if place in dumped else case.log.name)
+        for place in dict.fromkeys(shown)
+    )
+    return make_finding(case, message, Status.FAIL, more=evidence[:_SHOWN])
+
+
+def hypotheses_of_collectives(case: Case) -> Iterator[RaisedHypothesis]:
+    """What a time-out leaves open, by what is known of the ranks."""
+    hits = case.matches("nccl-watchdog", "nccl-takedown", "nccl-watchdog-frame", "nccl-pg-status")
+    hang = hang_of(case)
+    if hang is None:
+        if hits and not went_on(case, hits[-1]):
+            yield raise_hypothesis("nccl-watchdog-abort.waited", stands=_saving(case, _NO_RANK))
+        return
+    words = words_of(hang)
+    words["stands"] = _saving(case, words["stands"])
+    yield from (raise_hypothesis(name, **words) for name in _LEFT_OPEN[hang.standing])
+    silent = silent_ranks(hang)
+    if hang.standing is Standing.EQUAL:
+        rank = _BEHIND_TRANSPORT if not silent else _BEFORE_TRANSPORT
+        yield raise_hypothesis("nccl-watchdog-abort.waited", rank=rank, **words)
+
+
+_SHOWN = 8
+_NO_RANK = "NCCL's watchdog ended the run, and the log does not say which ranks waited in what"
+_LEFT_OPEN: dict[Standing, tuple[str, ...]] = {
+    Standing.DIFFER: ("collectives-differ",),
+    Standing.BEHIND: ("collective-rank-behind",),
+    Standing.EQUAL: ("nccl-intra-node-transport.equal",),
+    Standing.ALONE: ("nccl-watchdog-abort.waited",),
+}
+_BEFORE_TRANSPORT, _BEHIND_TRANSPORT = 104, 106
+
+
+def _saving(case: Case, words: str) -> str:
+    if case.phase is not Phase.SAVE:
+        return words
+    return say(
+        "{words}; it was saving, and a save on one rank may outlast the time-out", words=words
+    )
 
 
 def hypotheses_of_nccl(case: Case) -> Iterator[RaisedHypothesis]:
