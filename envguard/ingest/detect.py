@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from envguard.errors import InputError
@@ -43,6 +44,7 @@ _EXPECTED = (
     "torch.utils.collect_env, nvidia-smi (also -q, -q -x, -L, --query-gpu), ds_report, pip list, "
     "pip freeze or conda list"
 )
+_PRINTED = re.compile(r"\{\s*'")  # a dictionary as Python prints it
 # Decoded documents take many times the size of their text.
 _MAX_DOCUMENT = 16 * 1024 * 1024
 
@@ -65,7 +67,7 @@ def load_text(text: str, where: str) -> Facts:
     """
     check_size(text, where)
     head = text[:4096].lstrip("\ufeff \t\r\n")
-    if head.startswith("{"):
+    if head.startswith("{") and not _PRINTED.match(head):
         _check_document(text, where)
         return parse_facts_document(decode_json(text.lstrip("\ufeff"), where), where)
     facts = told_facts(text, where)

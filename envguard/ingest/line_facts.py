@@ -39,9 +39,9 @@ SOURCE = "text"
 _MAX_LINE = 400
 _MAX_TOLD = 2000
 _MAX_COUNT = 1024
-_BULLETS = " \t-*•|_>+[]`\"'"
+_BULLETS = " \t-*•|_>+[]{}`\"',"
 _LABELLED = re.compile(
-    r"([A-Za-z][A-Za-z0-9 ._()?/,#-]{0,60}?)\s*"
+    r"([A-Za-z][A-Za-z0-9 ._()?/,#-]{0,60}?)['\"*`]{0,3}\s*"
     r"(?:\.{3,80}\s*|:=\s*|={1,2}\s*|:\s*|\s{2,}|\t|\|)(\S.*)"
 )
 _NUMBERED_GPU = re.compile(r"(?:gpu|cuda|device)[ :#]?([0-9]{1,3}(?:[,-][0-9]{1,3}){0,64})")
@@ -76,7 +76,9 @@ _ASKED = {
 }
 _QUESTION = re.compile("|".join(re.escape(words) for words in _ASKED))
 _ANSWER = re.compile(r"(?:Out ?\[[0-9 ]{0,6}\]: ?)?(?:tensor|\()?['\"]?([^'\"]{1,80}?)['\"]?\)?")
+_UNAME = re.compile(r"Linux \S+ (\S+) .*(x86_64|aarch64)")
 _NEXT = 5
+_WINDOWS = frozenset({"nt", "win32", "win64", "win"})  # what Python calls it
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ def parse_line_facts(lines: Sequence[str], near: int | None = None) -> tuple[Rep
 def _told(lines: Sequence[str]) -> Iterator[Told]:
     section, count, is_code = "", 0, False
     pending = ""
+    answered: set[int] = set()
     for number, line in enumerate(lines):
         text = line.strip(_BULLETS + "\\/") if len(line) <= _MAX_LINE else ""
         was_code, is_code = is_code, text.startswith('File "')
@@ -137,10 +140,12 @@ def _told(lines: Sequence[str]) -> Iterator[Told]:
         if pending and text.lower().startswith("version:"):
             found += _package(pending, text[8:].strip(), FormKind.LABEL, number)
         pending = text[5:].strip() if text.startswith("Name:") else ""
-        found += _answers(line, lines[number + 1 : number + 1 + _NEXT], number)
-        found += _own_line(text, number)
-        count += len(found)
-        yield from found
+        answers = tuple(_answers(line, lines[number + 1 : number + 1 + _NEXT], number + 1))
+        answered |= {one.line for one in answers}
+        if number not in answered:
+            found += _own_line(text, number)
+        count += len(found) + len(answers)
+        yield from (*found, *answers)
 
 
 def _section(text: str) -> str:
@@ -161,7 +166,7 @@ def _labelled(line: str, number: int, section: str) -> Iterator[Told]:
         match = _LABELLED.fullmatch(piece.strip(_BULLETS))
         if match is None:
             continue
-        label, value = match[1], match[2].strip().strip("`*\"',")
+        label, value = match[1], match[2].strip("`*\"', \t")
         if "==" in piece and ELSEWHERE.search(piece):
             continue
         yield from _of_label(label, value, number, section)
@@ -220,7 +225,10 @@ def _of_match(name: str, match: re.Match[str], kind: FormKind, number: int) -> I
     if name == "package":
         yield from _package(groups["name"] or "vllm", value, kind, number)
         return
-    checked = _checked(name, value)
+    is_sure = name == "gpu" and kind is FormKind.PROSE
+    if is_sure and value[:1].isdigit():
+        value = f"GeForce {value}"  # of no other brand is the number the whole name
+    checked = (name, value) if is_sure else _checked(name, value)
     counted = groups.get("count") or groups.get("last")
     if checked is not None:
         count = min(int(counted), _MAX_COUNT) if counted else 1
@@ -228,23 +236,22 @@ def _of_match(name: str, match: re.Match[str], kind: FormKind, number: int) -> I
 
 
 def _answers(line: str, following: Sequence[str], number: int) -> Iterator[Told]:
-    """What a cell or a one-liner printed for ``torch.__version__`` and its like."""
+    """What a cell or a one-liner printed for ``torch.__version__`` and its like, in that order."""
     asked = [_ASKED[words] for words in _QUESTION.findall(line)]
-    if not asked:
-        return
-    values: list[str] = []
-    for text in following:
-        if _QUESTION.search(text) and values:
+    values: list[tuple[int, str]] = []
+    for offset, text in enumerate(following if asked else ()):
+        if _QUESTION.search(text):
             break
         match = _ANSWER.fullmatch(text.strip())
         if match and not text.lstrip().startswith((">>>", "In [", "$", "import ")):
-            values += [match[1]] if "gpu" in asked else match[1].split()
+            words = [match[1]] if "gpu" in asked else match[1].split()
+            values += [(number + offset, word) for word in words]
     for name in asked:
-        for value in values:
-            if (checked := _checked(name, value)) is not None:
-                yield Told(*checked, FormKind.LABEL, number)
-                values.remove(value)
-                break
+        told = ((line, _checked(name, value)) for line, value in values)
+        first = next(((line, checked) for line, checked in told if checked is not None), None)
+        if first is not None:
+            yield Told(*first[1], FormKind.LABEL, first[0])
+            values = values[1:]
 
 
 def _checked(name: str, value: str) -> tuple[str, str] | None:
@@ -330,10 +337,10 @@ def _chosen(told: Sequence[Told], near: int | None) -> _Chosen:
 
 
 _FACTS = {
-    "torch": "environment.torch",
+    "torch": "environment.torch.version",
     "driver": "machine.driver.version",
     "driver_cuda": "machine.driver.cuda",
-    "python": "environment.interpreter",
+    "python": "environment.interpreter.version",
     "gpu": "machine.gpus",
 }
 _NEAR = 3
@@ -358,13 +365,13 @@ def _together(gpus: Sequence[Told], best: Told | None) -> tuple[Told, ...]:
 def _others(
     ordered: Iterable[Told], fields: dict[str, Told], gpus: Sequence[Told]
 ) -> Iterator[Gap]:
-    """What the same kind of line says otherwise, once for each field."""
+    """What other lines say otherwise, once for each field."""
     seen: set[str] = set()
     listed = {one.line for one in gpus}
     for one in ordered:
         best = fields.get(one.field)
         fact = _FACTS.get(one.field)
-        if best is None or fact is None or one.kind is not best.kind or one.field in seen:
+        if best is None or fact is None or one.field in seen:
             continue
         if one.line not in {best.line, *listed} and not _agree(one.value, best.value):
             seen.add(one.field)
@@ -406,6 +413,10 @@ def _block(told: _Chosen) -> Block:
     if "libc" in told.fields:
         version = _VERSION.search(told.text("libc").removeprefix("glibc-"))
         fields["libc"] = [f"glibc-{version[1]}" if version else ""]
+    if uname := _UNAME.match(told.text("platform")):
+        fields["platform"] = [f"Linux-{uname[1]}-{uname[2]}"]
+    if told.text("os").lower() in _WINDOWS:
+        fields["os"] = ["Windows"]
     if "architecture" in told.fields:
         fields["architecture"] = [told.text("architecture")]
     packages = [("pip3", f"{name}=={one.value}") for name, one in told.packages.items()]
@@ -427,7 +438,10 @@ def _named_by(facts: Facts, told: _Chosen) -> Facts:
         environment = _loose_torch(environment, facts, told)
     if environment is not None and environment.torch is None:
         gaps.append(Gap("environment.torch", GapReason.NOT_ASKED, SOURCE, "no torch is named"))
-    machine = replace(facts.machine, readings=readings)
+    host = facts.machine.host
+    if "libc" in told.fields and told.fields["libc"].kind is FormKind.OWN_WORD:
+        host = replace(host, glibc=version_or_none(told.text("libc")))
+    machine = replace(facts.machine, host=host, readings=readings)
     gaps = [replace(gap, probe=SOURCE) for gap in gaps]
     return Facts(machine, environment, (*gaps, *told.others))
 
@@ -458,8 +472,9 @@ def _driver(told: _Chosen) -> Driver:
 def _gpus(told: _Chosen) -> tuple[Gpu, ...] | None:
     """The GPUs of the best list; one name and a count are that many."""
     texts = [
-        f"GPU {one.name}: {one.value}" if one.name else f"{one.count}x {one.value}"
+        f"GPU {one.name}: {one.value}" if one.name else one.value
         for one in told.gpus
+        for _ in range(one.count)
     ]
     found = parse_gpu_list(texts).gpus if texts else None
     count = int(told.text("gpu_count") or 1)

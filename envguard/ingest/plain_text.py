@@ -28,6 +28,14 @@ _TAG = re.compile(
     r"(?:\s[^<>]{0,300})?/?>",
     re.IGNORECASE,
 )
+# What CI systems, image builds, launchers and log drivers put before each line.
+_PREFIX = re.compile(
+    r"(?:\[?20[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
+    r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?\]?(?:[ \t]|$)|#[0-9]{1,4} [0-9]{1,6}\.[0-9]{1,4}(?: |$)|"
+    r"\[rank[0-9]{1,5}\]:(?: |$)|\[[0-9]{1,3},[0-9]{1,5}\]<std(?:out|err)>:(?: |$)|"
+    r"\([A-Za-z_][\w.:]{0,60}[ ,]{1,2}(?:[\w=]{1,20}[ ,]{1,2})?pid=[0-9]{1,9}"
+    r"(?:, ip=[0-9.]{7,15})?\)(?: |$)|[a-z][a-z0-9_.-]{0,60}[-_][0-9]{1,3} {1,20}\|(?: |$)){1,3}"
+)
 _ENTITIES = (
     ("&lt;", "<"),
     ("&gt;", ">"),
@@ -49,6 +57,9 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+
+
+_BEFORE = frozenset("20#[(abcdefghijklmnopqrstuvwxyz")
 
 
 def decode_text(raw: bytes) -> str:
@@ -99,6 +110,8 @@ def _clean(line: str) -> str:
         line = _ESCAPES.sub("", line)
     if "\0" in line or not line.isascii():
         line = line.translate(_ODD_CHARACTERS)
+    if line[:1] in _BEFORE and (prefix := _PREFIX.match(line)):
+        line = line[prefix.end() :]
     if ">" in line:
         line = line[quote.end() :] if (quote := _QUOTE.match(line)) else line
         line = _TAG.sub("", line)

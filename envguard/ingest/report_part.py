@@ -113,7 +113,9 @@ def merge_parts(parts: Sequence[ReportPart], where: str, near: int | None = None
     )
     environment = _merge_environments(ordered)
     merged = Facts(machine, environment)
-    gaps = (*_open_gaps(ordered, merged), *_overruled(ordered, merged))
+    said = {gap.fact: gap for gap in _overruled(ordered, merged)}
+    open_gaps = tuple(gap for gap in _open_gaps(ordered, merged) if gap.fact not in said)
+    gaps = (*open_gaps, *said.values())
     return replace(merged, gaps=(*gaps, *_unstated(merged, gaps, where)))
 
 
