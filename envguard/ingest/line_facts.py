@@ -41,14 +41,14 @@ _MAX_TOLD = 2000
 _MAX_COUNT = 1024
 _BULLETS = " \t-*•|_>+[]{}`\"',"
 _LABELLED = re.compile(
-    r"([A-Za-z][A-Za-z0-9 ._()?/,#-]{0,60}?)['\"*`]{0,3}\s*"
-    r"(?:\.{3,80}\s*|:=\s*|={1,2}\s*|:\s*|\s{2,}|\t|\|)(\S.*)"
+    r"^([A-Za-z][A-Za-z0-9 ._()?/,#-]{0,60}?)['\"*`]{0,3}"
+    r"(?:\s{0,3}(?:\.{3,80}|:=|={1,2}|:|\|)\s*|\s{2,}|\t)(\S.*)"
 )
 _NUMBERED_GPU = re.compile(r"(?:gpu|cuda|device)[ :#]?([0-9]{1,3}(?:[,-][0-9]{1,3}){0,64})")
 _MARKS = re.compile(r"[._`*#]+")
 _BRACKETS = re.compile(r"\([^()]{0,40}\)")
 _CLAUSE = re.compile(r"(?:[.;!?]\s|,\s|\s[•|]\s|\sbut\s|\swhile\s)")
-_PIECE = re.compile(r"\s+•\s+|\s\|\s")
+_PIECE = re.compile(r"\s[•|]\s")
 _ROW = re.compile(r"\|([^|]{1,80})\|([^|]{1,200})\|.*")
 _VERSION = re.compile(r"[vV=\s]{0,3}([0-9][0-9A-Za-z.+!_-]{0,60})")
 _TORCH = re.compile(TORCH_VERSION)
@@ -60,7 +60,7 @@ _CAPABILITY = re.compile(r"(?:sm_)?([0-9]{1,2})(?:\.|, ?)?([0-9])\b")
 _SIZE = re.compile(r"([0-9]{1,8}(?:\.[0-9]{1,3})?) ?(MB|MiB|GB|GiB|TB|TiB|G|T)\b")
 _UNITS = {"M": 1024**2, "G": 1024**3, "T": 1024**4}
 _KNOWN_GPU = re.compile(
-    rf"{GPU_NAME}|NVIDIA .*[A-Z]*[0-9]|GeForce|Quadro|Tesla|TITAN|Orin\b|Jetson|Thor\b|Tegra"
+    rf"{GPU_NAME}|NVIDIA [A-Za-z]{0, 12} ?[A-Za-z]{0, 4}[0-9]|GeForce|Quadro|Tesla|TITAN|Orin\b|Jetson|Thor\b|Tegra"
 )
 _ERROR = re.compile(
     r"\b[A-Z]\w*(?:Error|Exception)\b|\b(?:error|fatal|Error)\s?:|Traceback \(most|core dumped|"

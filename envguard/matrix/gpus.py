@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]")
-_COUNT = re.compile(r"^[0-9]{1,4} ?[x×*] ?|[ (]+[x×*] ?[0-9]{1,3}\)?$|\*[0-9]{1,3}$")  # noqa: RUF001 - people do write the sign
+_COUNT = re.compile(r"^[0-9]{1,4} ?[x×*] ?|(?<=[ (])[x×*] ?[0-9]{1,3}\)?$|\*[0-9]{1,3}$")  # noqa: RUF001 - people do write the sign
 _MIG = re.compile(r"\bmig\b.*$")
 # vGPU profiles: A100-10C, A100-1-5C, RTX6000-Ada-48Q.
 _VGPU = re.compile(r"-(?:[0-9]{1,2}-)?1?[0-9]{1,2}(?:q|c|b|a|cme|me)$")
@@ -77,7 +77,7 @@ _OTHER_VENDORS = frozenset(
     | {"radeon", "qualcomm"}
 )
 # How nvidia-smi and people mark a name that they cut.
-_CUT = re.compile(r"\s*(?:\.{2,3}|\u2026)$")
+_CUT = re.compile(r"(?:\.{2,3}|\u2026)$")
 _PLURAL = re.compile(r"^([a-z]{0,2}[0-9]{2,4})s$")
 # Words that are often left out although they tell products apart.
 OPTIONAL = frozenset({"ada", "blackwell", "pascal", "pro", "agx", "nx"})
@@ -191,7 +191,7 @@ class GpuTable:
             All products that fit, in the table's order; several capabilities among them mean
             that the name is ambiguous. Empty for a name that is not known.
         """
-        stem = _CUT.sub("", name[:LONGEST].rstrip())
+        stem = _CUT.sub("", name[:LONGEST].rstrip()).rstrip()
         begun = self._beginning_with(stem) if stem != name[:LONGEST].rstrip() else ()
         return begun or self._find(parse_gpu_name(stem)) or self._find_decorated(stem)
 
