@@ -60,7 +60,8 @@ _CAPABILITY = re.compile(r"(?:sm_)?([0-9]{1,2})(?:\.|, ?)?([0-9])\b")
 _SIZE = re.compile(r"([0-9]{1,8}(?:\.[0-9]{1,3})?) ?(MB|MiB|GB|GiB|TB|TiB|G|T)\b")
 _UNITS = {"M": 1024**2, "G": 1024**3, "T": 1024**4}
 _KNOWN_GPU = re.compile(
-    rf"{GPU_NAME}|NVIDIA [A-Za-z]{0, 12} ?[A-Za-z]{0, 4}[0-9]|GeForce|Quadro|Tesla|TITAN|Orin\b|Jetson|Thor\b|Tegra"
+    rf"{GPU_NAME}|NVIDIA [A-Za-z]{{0,12}} ?[A-Za-z]{{0,4}}[0-9]|"
+    r"GeForce|Quadro|Tesla|TITAN|Orin\b|Jetson|Thor\b|Tegra"
 )
 _ERROR = re.compile(
     r"\b[A-Z]\w*(?:Error|Exception)\b|\b(?:error|fatal|Error)\s?:|Traceback \(most|core dumped|"

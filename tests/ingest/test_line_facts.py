@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envguard.facts.environment import Accelerator
@@ -312,6 +312,7 @@ def essence(facts: Facts) -> object:
     return known, environment and (environment.interpreter, environment.torch)
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(sorted(TEXTS)),
     st.lists(
@@ -323,6 +324,7 @@ def test_facts_survive_fences_and_tags(name: str, before: list[str]) -> None:
     assert essence(read(text)) == essence(read(TEXTS[name]))
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="torchpyCUDA 0123456789.:=+-|>`'\"()\nx*", max_size=400))
 def test_any_text_can_be_read(text: str) -> None:
     told_facts(text, "x")
