@@ -253,7 +253,8 @@ def owner_of(case: Case, hit: SignatureMatch) -> str:
     """
     owners = case.matrix.owners
     missing = _library_name(hit)
-    files = [path for found in _FILE.finditer(hit.text) if _file(path := found["path"]) != missing]
+    paths = (text.rstrip(":.") for text in _PATH.findall(hit.text) if _COMPILED.search(text))
+    files = [path for path in paths if _file(path) != missing]
     named = next((package for file in files if (package := owners.package_of_file(file))), "")
     if named:
         return named
@@ -270,9 +271,8 @@ def _path_of_frame(frame: SignatureMatch) -> str:
     return f"{frame.groups['root']}/{frame.groups['package']}/x"
 
 
-_FILE = re.compile(
-    r"(?<![\w./\\+-])(?P<path>(?>[\w./\\: +-]{1,300}?\.(?:so|pyd|dll))[\w.]{0,20})(?=[:'\s\")]|$)"
-)
+_PATH = re.compile(r"[\w./\\:+-]{3,400}")
+_COMPILED = re.compile(r"\.(?:so|pyd|dll)\b")
 
 
 def _file_of(hit: SignatureMatch) -> str:
