@@ -67,6 +67,27 @@ def read_remote_wheel(url: str) -> RemoteWheel:
             return _describe(archive, file)
 
 
+def read_remote_metadata(url: str) -> str:
+    """Read only the METADATA of a wheel, by HTTP range requests.
+
+    Args:
+        url: ``http`` or ``https``.
+
+    Returns:
+        The text; empty where the wheel holds none.
+
+    Raises:
+        NetworkError: No answer, no range requests, or no wheel there.
+    """
+    import requests
+
+    with requests.Session() as session:
+        session.max_redirects = _MOST_REDIRECTS
+        file = RangeFile(session, url)
+        with not_a_wheel(url), zipfile.ZipFile(file) as archive:
+            return _text(archive, "METADATA")
+
+
 @contextmanager
 def not_a_wheel(url: str) -> Iterator[None]:
     """Turn what zipfile raises into an error that names the address."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from envguard.cli.options import MachineOptions
     from envguard.facts.facts import Facts
     from envguard.lock.request import LockRequest
+    from envguard.lock.request_files import FileContents
     from envguard.matrix.loader import Matrix
 
 
@@ -337,29 +338,30 @@ def gather_requests(
     Raises:
         InputError: Something given cannot be used; the message names it.
     """
-    own, constraints, remarks = _own_words(asked)
-    if not (own or asked.choice.torch or asked.previous):
+    contents = _own_words(asked)
+    own = tuple(contents.requirements)
+    if not (own or contents.passed or asked.choice.torch or asked.previous):
         raise InputError("nothing to lock", hint="name requirements, or a file with -r")
     aims, notes = read_lock_targets(machine_options, asked.targets, asked.previous, matrix)
-    requests = tuple((aim.name, _request(asked, own, constraints, aim)) for aim in aims)
-    return requests, (*remarks, *notes)
+    requests = tuple((aim.name, _request(asked, own, contents, aim)) for aim in aims)
+    return requests, (*contents.notes, *notes)
 
 
-def _own_words(
-    asked: LockArguments,
-) -> tuple[tuple[Requirement, ...], tuple[Requirement, ...], tuple[str, ...]]:
-    """Requirements, constraints and remarks of arguments and requirements files."""
-    from envguard.lock.request import load_requirement_files, parse_arguments
+def _own_words(asked: LockArguments) -> FileContents:
+    """What arguments and requirements files say."""
+    from envguard.lock.request import parse_arguments
+    from envguard.lock.request_files import load_requirement_files
 
     words = parse_arguments(asked.words)
     contents = load_requirement_files(asked.files)
-    return (*words, *contents.requirements), contents.constraints, contents.notes
+    contents.requirements[:0] = words
+    return contents
 
 
 def _request(
     asked: LockArguments,
     own: tuple[Requirement, ...],
-    constraints: tuple[Requirement, ...],
+    contents: FileContents,
     aim: LockTarget,
 ) -> LockRequest:
     from envguard.lock.package_index import make_index_settings
@@ -368,19 +370,22 @@ def _request(
     choice = asked.choice
     request = LockRequest(
         requirements=(*own, *_torch_word(choice.torch)),
-        constraints=constraints,
+        constraints=tuple(contents.constraints),
         machines=aim.machines,
         target=aim.target,
-        indexes=make_index_settings(choice.torch_index, choice.index_url),
+        indexes=make_index_settings(choice.torch_index, choice.index_url or contents.index),
         backend=_backend(choice.backend, aim),
         exact_only=_is_exact(choice.driver_fit),
         exclude_newer=parse_date(choice.exclude_newer),
         is_offline=choice.offline,
         allow_build=choice.allow_build,
         release_base=_release_base(choice.release_base),
+        passed=tuple(contents.passed),
+        more_indexes=tuple(dict.fromkeys(contents.more_indexes)),
+        uv_options=tuple(dict.fromkeys(contents.uv_options)),
     )
-    request = request if own else _as_recorded(request, asked, aim)
-    if not request.requirements:
+    request = request if own or contents.passed else _as_recorded(request, asked, aim)
+    if not (request.requirements or request.passed):
         raise InputError(
             f"{asked.previous.path if asked.previous else 'the lock'} does not say what was asked",
             hint="name requirements, or a file with -r",

@@ -188,6 +188,7 @@ class BuildTarget:
         python: Version with three parts.
         system: ``linux``, ``windows`` or ``macos``.
         capability: The lowest compute capability among the machines' GPUs; None when not known.
+        capabilities: All of them.
     """
 
     torch: Version | None
@@ -195,6 +196,7 @@ class BuildTarget:
     python: Version
     system: str
     capability: ComputeCapability | None = None
+    capabilities: tuple[ComputeCapability, ...] = ()
 
     @property
     def versions(self) -> Mapping[str, Version]:
@@ -232,6 +234,7 @@ def build_target_of(build: TorchBuildRow, request: LockRequest) -> BuildTarget:
         python=Version(f"{python.major}.{python.minor}.0"),
         system=build.platform.system.value,
         capability=min(capabilities, default=None),
+        capabilities=tuple(sorted(set(capabilities))),
     )
 
 
@@ -353,14 +356,15 @@ def _against_range(
             say("{release} is built for CUDA {built}", release=which, built=built),
             row.mismatch is not Mismatch.DEGRADED,
         )
-    lowest = situation.capability
-    if row.capability and lowest and row.scope is BreakScope.RUNTIME and lowest < row.capability:
+    unserved = [one for one in situation.capabilities if not row.serves(one)]
+    if unserved and row.capability and row.scope is BreakScope.RUNTIME:
         yield (
             say(
-                "{release} serves compute capability {capability} and above, not {lowest}",
+                "{release} serves compute capability {capability} {end}, not {unserved}",
                 release=which,
                 capability=row.capability,
-                lowest=lowest,
+                end=f"to below {row.capability_end}" if row.capability_end else "and above",
+                unserved=", ".join(map(str, unserved)),
             ),
             True,
         )

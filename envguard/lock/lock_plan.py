@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,14 +22,16 @@ from envguard.fit import DriverGrade, grade_driver
 from envguard.lock.alternatives import grouped_reasons
 from envguard.lock.choose import ResolvedBuild, choose_build
 from envguard.lock.companions import lacks_companion
-from envguard.lock.complaints import NoCandidateError
+from envguard.lock.complaints import NoCandidateError, UnsolvableError
 from envguard.lock.constraints import MatrixBound
+from envguard.lock.newest import further_places
 from envguard.lock.pins import Pin
 from envguard.lock.request import LockRequest
 from envguard.lock.solve import TORCH
 from envguard.lock.survey import LockContext
 from envguard.matrix.rows import TorchBuildRow
 from envguard.values import dataclass
+from envguard.web.failures import NoPageError
 from envguard.web.lock_limits import LockLimits
 from envguard.web.releases import Releases
 
@@ -122,7 +125,7 @@ def plan_lock(
     web = partial(_open_web, is_offline=request.is_offline, limits=limits)
     means = LockContext(matrix, uv, releases or Releases(web), limits, say)
     try:
-        found = choose_build(ladder, request, means)
+        found, request = _choose(ladder, request, means)
     except NoCandidateError as err:
         err.failed = (*err.failed, *ladder.rejected)
         raise
@@ -132,6 +135,21 @@ def plan_lock(
         (*found.failed, *ladder.rejected),
     )
     return _make_plan(request, found, ladder, matrix, notes)
+
+
+def _choose(
+    ladder: Ladder, request: LockRequest, means: LockContext
+) -> tuple[ResolvedBuild, LockRequest]:
+    """The build; named packages that the default index lacks are taken from a further one."""
+    try:
+        return choose_build(ladder, request, means), request
+    except (NoPageError, UnsolvableError) as err:
+        missing = err.names if isinstance(err, NoPageError) else err.lacking
+        found = further_places(request.names & missing, request.more_indexes, means.releases.web)
+        if not found:
+            raise
+    request = replace(request, from_index=found)
+    return choose_build(ladder, request, means), request
 
 
 def _open_web(*, is_offline: bool, limits: LockLimits) -> Web:

@@ -17,6 +17,7 @@ from packaging.version import Version
 
 from envguard.errors import EnvguardError
 from envguard.lock.existence import INDEX_PAGE, fits
+from envguard.redaction import strip_credentials
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from packaging.utils import NormalizedName
 
-    from envguard.lock.request import LockRequest
+    from envguard.lock.request import FurtherIndex, LockRequest
     from envguard.web.client import Web
 
 _WORKERS = 4
@@ -60,7 +61,8 @@ class ListedRelease:
         version: The release.
         uploaded: Day of its first file; empty when not known.
         python: ``Requires-Python``; empty for none.
-        metadata_url: Where its metadata lie; empty where only the whole file has them.
+        metadata_url: Where its metadata lie; empty where the index gives them in the file only.
+        wheel_url: A wheel of it; empty for none.
         is_for_python: The target's Python is within ``python`` and the file's tags.
     """
 
@@ -68,6 +70,7 @@ class ListedRelease:
     uploaded: str = ""
     python: str = ""
     metadata_url: str = ""
+    wheel_url: str = ""
     is_for_python: bool = True
 
 
@@ -152,7 +155,7 @@ def list_releases(
 def _better(one: ListedRelease, other: ListedRelease) -> ListedRelease:
     """Of two files of a release the one that says more about the target."""
     ranked = (one, other)
-    return max(ranked, key=lambda found: (found.is_for_python, bool(found.metadata_url)))
+    return max(ranked, key=lambda found: (found.is_for_python, bool(found.wheel_url)))
 
 
 def _release_of(file: IndexFile, request: LockRequest) -> ListedRelease | None:
@@ -175,7 +178,9 @@ def _release_of(file: IndexFile, request: LockRequest) -> ListedRelease | None:
     except (ValueError, InvalidSpecifier):
         return None
     metadata = f"{file.url}.metadata" if is_wheel and file.has_metadata else ""
-    return ListedRelease(version, file.uploaded, file.python, metadata, is_for_python and admits)
+    wheel = file.url if is_wheel else ""
+    is_for_python = is_for_python and admits
+    return ListedRelease(version, file.uploaded, file.python, metadata, wheel, is_for_python)
 
 
 class IndexReleases:
@@ -259,17 +264,36 @@ class IndexReleases:
         return next((one for one in listed if one.version.public == wanted), None)
 
     def requires(self, release: ListedRelease | None) -> tuple[Requirement, ...]:
-        """What a release requires, read from its metadata alone; empty when that cannot be had."""
-        if release is None or not release.metadata_url:
-            return ()
-        url = release.metadata_url
-        if url not in self._requires:
+        """What a release requires: read from its metadata alone, no whole file is fetched.
+
+        Returns:
+            Empty where it requires nothing, or its metadata cannot be had.
+        """
+        url = (release.metadata_url or release.wheel_url) if release is not None else ""
+        if release is not None and url and url not in self._requires:
             try:
-                page = self._open_web().page(url, accept="*/*")
+                text = self._metadata(release)
             except EnvguardError:
-                page = None
-            self._requires[url] = tuple(_requirements(page.text)) if page else ()
-        return self._requires[url]
+                text = ""
+            self._requires[url] = tuple(_requirements(text))
+        return self._requires.get(url, ())
+
+    def _metadata(self, release: ListedRelease) -> str:
+        web = self._open_web()
+        if release.metadata_url:
+            page = web.page(release.metadata_url, accept="*/*")
+            return page.text if page else ""
+        key = f"{strip_credentials(release.wheel_url)}#METADATA"
+        known = web.cache.page(key) if web.cache else None
+        if known is not None or web.is_offline:
+            return known.text if known else ""
+        from envguard.binary.remote import read_remote_metadata  # where an index has no PEP 658
+        from envguard.web.client import CachedPage
+
+        text = read_remote_metadata(release.wheel_url)
+        if web.cache:
+            web.cache.keep_page(key, CachedPage(key, "a published file never changes", text))
+        return text
 
 
 def _requirements(body: str) -> Iterator[Requirement]:
@@ -304,3 +328,29 @@ def _applies(requirement: Requirement, extras: Iterable[str], request: LockReque
     if marker is None:
         return True
     return any(marker.evaluate({**variables, "extra": extra}) for extra in ("", *extras))
+
+
+def further_places(
+    names: Iterable[str], indexes: Iterable[FurtherIndex], web: Web
+) -> tuple[tuple[NormalizedName, FurtherIndex], ...]:
+    """The first further index that has each of some packages; those that none has are left out.
+
+    Args:
+        names: Of packages that the default index lacks.
+        indexes: In the order in which files name them.
+        web: The network.
+    """
+    found: dict[NormalizedName, FurtherIndex] = {}
+    for index in indexes:
+        for name in map(canonicalize_name, sorted(names)):
+            address = index.url if index.is_flat else f"{index.url.rstrip('/')}/{name}/"
+            page = None if name in found else web.page(address, accept=INDEX_PAGE)
+            files = read_files(page.text, page.url) if page else ()
+            if any(_is_of(file.filename, name) for file in files):
+                found[name] = index
+    return tuple(found.items())
+
+
+def _is_of(filename: str, name: NormalizedName) -> bool:
+    stem = filename.split("-")[0] if filename.endswith(".whl") else filename.rpartition("-")[0]
+    return bool(stem) and canonicalize_name(stem) == name

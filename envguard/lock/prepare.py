@@ -312,4 +312,6 @@ def make_problem(build: TorchBuildRow, request: LockRequest, matrix: Matrix) -> 
         exclude_newer=request.exclude_newer,
         is_offline=request.is_offline,
         preferred=request.preferred,
+        from_index=request.from_index,
+        options=request.uv_options,
     )

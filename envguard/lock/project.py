@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
 from envguard.lock.complaints import PROJECT
-from envguard.lock.request import Target
+from envguard.lock.request import FurtherIndex, Target
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Problem:
         known_metadata: Requirements of packages whose source does not state them without a
             build; their version is part of the requirement.
         preferred: Pins that are kept where they serve.
+        from_index: Packages that are taken from a further index, and from no other.
+        options: Further options of uv.
     """
 
     requirements: tuple[Requirement, ...]
@@ -53,6 +55,8 @@ class Problem:
     is_offline: bool = False
     known_metadata: tuple[tuple[Requirement, tuple[str, ...]], ...] = ()
     preferred: tuple[Requirement, ...] = ()
+    from_index: tuple[tuple[NormalizedName, FurtherIndex], ...] = ()
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,7 @@ def uv_arguments(problem: Problem, routing: Routing, form: str, python: str) -> 
         *("--python-platform", target.uv_platform),
         *("--constraints", "constraints.txt"),
         *(["--offline"] if problem.is_offline else []),
+        *problem.options,
         *_cutoff(problem.exclude_newer, sorted(routed_names(problem, routing))),
     ]
 
@@ -137,9 +142,10 @@ def _project(problem: Problem, routing: Routing) -> dict[str, Any]:
         # What a user's uv.toml says beyond indexes must not change the answer.
         "no-sources": False,
         "pip": {"no-sources": False, "resolution": "highest", "index-strategy": "first-index"},
-        "index": [_torch_index(problem)],
+        "index": [_torch_index(problem), *_further_indexes(problem)],
         "sources": {
-            name: {"index": TORCH_INDEX} for name in sorted(routed_names(problem, routing))
+            **{name: {"index": _index_name(n)} for n, (name, _) in enumerate(problem.from_index)},
+            **{name: {"index": TORCH_INDEX} for name in sorted(routed_names(problem, routing))},
         },
     }
     if problem.known_metadata:
@@ -155,6 +161,17 @@ def _project(problem: Problem, routing: Routing) -> dict[str, Any]:
         },
         "tool": {"uv": settings},
     }
+
+
+def _index_name(number: int) -> str:
+    return f"envguard-further-{number}"
+
+
+def _further_indexes(problem: Problem) -> Iterable[Mapping[str, Any]]:
+    """An explicit index for each package that is taken from one: no other comes in by it."""
+    for number, (_, index) in enumerate(problem.from_index):
+        kind = "flat" if index.is_flat else "simple"
+        yield {"name": _index_name(number), "url": index.url, "explicit": True, "format": kind}
 
 
 def _metadata(package: Requirement, requires: tuple[str, ...]) -> dict[str, Any]:

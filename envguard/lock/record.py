@@ -64,6 +64,8 @@ def record_table(plan: LockPlan) -> dict[str, Any]:
     if plan.bounds:
         table["constraints"] = [_bound(item) for item in plan.bounds]
     table["rejected"] = [_rejected(item) for item in plan.rejected]
+    if plan.request.passed:
+        table["carried"] = [line.text for line in plan.request.passed]
     if plan.notes:
         table["notes"] = list(plan.notes)
     return table

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -15,15 +13,12 @@ from packaging.version import Version
 from envguard.errors import InputError
 from envguard.facts.machine import Machine, OperatingSystem, Platform
 from envguard.facts.versions import Backend, refuse_long_numbers
-from envguard.files import read_utf8
 from envguard.lock.package_index import IndexSettings
 from envguard.redaction import clean_text
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from envguard.ingest.requirements import Statement
 
 
 _SYS_PLATFORM = {
@@ -41,9 +36,6 @@ _MACHINE = {
     (OperatingSystem.WINDOWS, "aarch64"): "ARM64",
     (OperatingSystem.MACOS, "aarch64"): "arm64",
 }
-_MAX_BYTES = 4 * 1024 * 1024
-_HASH = re.compile(r"\s--hash\b")
-_INDEX_OPTIONS = frozenset({"-i", "--index-url", "--extra-index-url", "-f", "--find-links"})
 # What uv's --python-platform knows; a glibc in between takes the next older one.
 _GLIBC_STEPS = ((2, 17), (2, 28), *((2, minor) for minor in range(31, 41)))
 _TRIPLES = {
@@ -119,6 +111,38 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class FurtherIndex:
+    """An index besides the default one.
+
+    Args:
+        url: Its address.
+        is_flat: It is a page of links.
+    """
+
+    url: str
+    is_flat: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PassedLine:
+    """A line of a requirements file that names no published release.
+
+    Args:
+        text: As it is written, without credentials.
+        where: ``file:line``.
+        name: Normalised name of the package, as far as the line tells it; empty for unknown.
+        kind: ``vcs``, ``archive`` or ``directory``.
+        marker: Condition on installing it; empty for none.
+    """
+
+    text: str
+    where: str
+    name: str
+    kind: str
+    marker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LockRequest:
     """Everything that decides what the lock holds.
 
@@ -136,6 +160,12 @@ class LockRequest:
         preferred_build: Version and backend of its torch, likewise.
         allow_build: Extensions without a prebuilt wheel may be built on the machine.
         release_base: Where prebuilt wheels are looked for; None for GitHub.
+        passed: Lines of requirements files about addresses, paths and editable installs, which
+            are carried along as they are written.
+        more_indexes: Further indexes that files name; a package is taken from one of them only
+            where it was asked for by name and the default index does not have it.
+        from_index: Those packages, each with its index.
+        uv_options: What files say of wheels, sources and pre-releases, as uv's options.
     """
 
     requirements: tuple[Requirement, ...]
@@ -151,6 +181,10 @@ class LockRequest:
     preferred_build: tuple[Version, Backend] | None = None
     allow_build: bool = False
     release_base: str | None = None
+    passed: tuple[PassedLine, ...] = ()
+    more_indexes: tuple[FurtherIndex, ...] = ()
+    from_index: tuple[tuple[NormalizedName, FurtherIndex], ...] = ()
+    uv_options: tuple[str, ...] = ()
 
     @property
     def torch(self) -> SpecifierSet:
@@ -224,87 +258,6 @@ def parse_arguments(words: Iterable[str]) -> tuple[Requirement, ...]:
         InputError: One does not parse; the message names it.
     """
     return tuple(parse_requirement(word, "argument") for word in words)
-
-
-@dataclass(frozen=True, slots=True)
-class FileContents:
-    """What requirements files say.
-
-    Args:
-        requirements: In the order read.
-        constraints: Likewise.
-        notes: What was left out and why.
-    """
-
-    requirements: tuple[Requirement, ...] = ()
-    constraints: tuple[Requirement, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def load_requirement_files(paths: Iterable[Path]) -> FileContents:
-    """Read requirements files and all that they include.
-
-    Args:
-        paths: The files, in order.
-
-    Raises:
-        InputError: A file cannot be read, includes itself, or holds something that a lock of
-            published packages cannot: editable installs, addresses, hashes, other options.
-            The message names file and line.
-    """
-    from envguard.ingest.requirements import read_statements  # most requests name no file
-
-    wanted: list[Requirement] = []
-    constraints: list[Requirement] = []
-    notes: list[str] = []
-    for path in paths:
-        for said in read_statements(read_utf8(path, _MAX_BYTES), str(path), _read_beside):
-            if said.option:
-                notes.append(_option_note(said))
-            else:
-                target = constraints if said.is_constraint else wanted
-                target.append(_stated_requirement(said))
-    return FileContents(tuple(wanted), tuple(constraints), tuple(notes))
-
-
-def _read_beside(path: str, including: str) -> tuple[str, str]:
-    """A nested file, from where the one lies that names it."""
-    place = Path(including).parent / path
-    return str(place), read_utf8(place, _MAX_BYTES)
-
-
-def _stated_requirement(said: Statement) -> Requirement:
-    if _HASH.search(said.text):
-        raise InputError(
-            f"{said.where}: hashes in a request are not used",
-            hint="leave them out: the lock holds the hashes of what it pins",
-        )
-    return parse_requirement(said.text, said.where)
-
-
-def _option_note(said: Statement) -> str:
-    """What is said of an option that changes nothing: the PyTorch index is chosen here anyway.
-
-    Raises:
-        InputError: It would change something; any other index is a decision to be repeated.
-    """
-    option, value, where = said.option, clean_text(said.text), said.where
-    if option in {"-r", "-c"}:
-        wrong = "is an address" if "://" in said.text else "has a variable in its name"
-        raise InputError(f"{where}: {value!r} {wrong}, expected a file")
-    if option in {"-e", "--editable"}:
-        raise InputError(
-            f"{where}: editable install {value!r} cannot be locked",
-            hint="name the package and its version: envguard lock pins published packages",
-        )
-    if option not in _INDEX_OPTIONS:
-        raise InputError(f"{where}: option {option} is not understood")
-    if "//download.pytorch.org/" in said.text:
-        return f"{where}: {option} is left out, the PyTorch index is chosen per machine"
-    raise InputError(
-        f"{where}: {option} {value} is not taken from a file",
-        hint="state it as --index-url or --torch-index, or in uv's own configuration",
-    )
 
 
 def parse_date(text: str | None) -> str | None:

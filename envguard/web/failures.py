@@ -68,7 +68,21 @@ class HarmfulPageError(NetworkError):
         self.is_silence = is_silence
 
 
-def no_page_error(names: Iterable[str], index: str | None, reason: str) -> NetworkError:
+class NoPageError(NetworkError):
+    """An index has no page for some packages.
+
+    Args:
+        message: Which, and where.
+        hint: What to do.
+        names: Of the packages.
+    """
+
+    def __init__(self, message: str, hint: str, names: frozenset[str]) -> None:
+        super().__init__(message, hint)
+        self.names = names
+
+
+def no_page_error(names: Iterable[str], index: str | None, reason: str) -> NoPageError:
     """The error for packages that an index has no page for: the name or the address is wrong.
 
     Args:
@@ -77,9 +91,10 @@ def no_page_error(names: Iterable[str], index: str | None, reason: str) -> Netwo
         reason: In uv's words.
     """
     place = clean_text(index) if index else "the configured index"
-    return NetworkError(
+    return NoPageError(
         f"{place} has no page for {', '.join(sorted(names))}: 404 Not Found ({reason})",
         hint="check the name of the package and the address of the index",
+        names=frozenset(names),
     )
 
 

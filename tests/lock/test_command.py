@@ -57,6 +57,40 @@ def test_requirements_file_is_read(lock: Lock, capsys: pytest.CaptureFixture[str
     assert versions["torch"] == "2.10.0+cu129"
 
 
+def test_lines_that_name_no_release_are_carried_along(
+    lock: Lock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("pyproject.toml").write_text('[project]\nname = "own"\ndependencies = ["accelerate"]\n')
+    Path("requirements.txt").write_text(
+        "torch\ngit+https://me:s3cret@git.example/team/helper.git@v1\n-e .\n"
+    )
+    outputs = ("-o", "pylock.toml", "-o", "requirements.lock.txt")
+    assert lock("-r", "requirements.txt", *outputs, *V100, *TARGET) == 0
+    said = capsys.readouterr().err
+    assert "requirements.txt:2: git+https://" in said
+    assert "requirements.txt:3: -e . is carried along" in said
+    document = tomllib.loads(Path("pylock.toml").read_text())
+    assert {"torch", "accelerate"} <= {package["name"] for package in document["packages"]}
+    assert document["tool"]["envguard"]["carried"][1] == "-e ."
+    text = Path("requirements.lock.txt").read_text()
+    assert "#   pip install --no-deps -e .\n" in text
+    assert "s3cret" not in said + text + Path("pylock.toml").read_text()
+
+
+def test_further_index_gives_only_what_the_default_one_lacks(
+    lock: Lock, index: LoopbackIndex
+) -> None:
+    Path("requirements.txt").write_text(
+        f"--extra-index-url {index.address}/further\nown-kernels\nnumpy\ntorch\n"
+    )
+    assert lock("-r", "requirements.txt", "-o", "pylock.toml", *V100, *TARGET) == 0
+    document = tomllib.loads(Path("pylock.toml").read_text())
+    found = {package["name"]: package for package in document["packages"]}
+    assert found["own-kernels"]["index"] == f"{index.address}/further"
+    assert found["numpy"]["version"] == "2.4.1"
+    assert found["torch"]["version"] == "2.14.1+cu126"
+
+
 @pytest.mark.parametrize(
     ("words", "backend", "torch"),
     [

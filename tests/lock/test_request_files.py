@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.errors import ExitCode, InputError
-from envguard.lock.request import FileContents, load_requirement_files
+from envguard.lock.request_files import FileContents, load_requirement_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,25 +45,20 @@ def test_what_a_constraints_file_includes_is_a_constraint(tmp_path: Path) -> Non
     (tmp_path / "c.txt").write_text("-r d.txt\n")
     (tmp_path / "d.txt").write_text("torch<2.9\n")
     found = load(tmp_path, "-cc.txt\n")
-    assert found.requirements == ()
+    assert not found.requirements
     assert [str(r) for r in found.constraints] == ["torch<2.9"]
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("-e .", "editable install '.'"),
-        ("--editable=git+https://git.example/x", "editable install"),
-        ("torch @ https://index.example/x.whl", "torch is asked for by address"),
-        ("https://index.example/x.whl", "is an address or path"),
-        ("torch==2.8.0 --hash=sha256:00ff", "hashes in a request are not used"),
-        ("--index-url https://index.example/simple", "--index-url https://index.example/simple"),
-        ("--find-links ./wheels", "--find-links ./wheels"),
-        ("--pre", "option --pre is not understood"),
+        ("--unheard-of", "option --unheard-of is not understood"),
+        ("-e", "-e names nothing to install"),
+        ("--only-binary a/b", "--only-binary: 'a/b' is no name of a package"),
+        ("--extra-index-url here://x", "--extra-index-url: 'here://x' is not an address"),
         ("-r", "names no file"),
         ("-r https://index.example/r.txt", "is an address, expected a file"),
         ("-r ${REQUIREMENTS}.txt", "has a variable in its name, expected a file"),
-        ("torch==2.8.0\\\n--hash=sha256:00ff", "hashes in a request are not used"),
         ("torch=>2", "requirement 'torch=>2' cannot be read"),
     ],
 )
@@ -84,10 +79,107 @@ def test_pytorch_index_in_a_file_is_left_out_and_said(tmp_path: Path) -> None:
     assert "--extra-index-url is left out" in found.notes[0]
 
 
-def test_password_of_an_index_in_a_file_is_not_repeated(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
-        load(tmp_path, "-i https://me:s3cret@index.example/simple\n")
-    assert "s3cret" not in caught.value.message
+@pytest.mark.parametrize(
+    ("line", "name", "kind", "marker"),
+    [
+        ("git+https://git.example/team/helper.git@v1", "helper", "vcs", ""),
+        ("helper @ git+https://git.example/x@main", "helper", "vcs", ""),
+        ("git+https://git.example/x.git#egg=Help_er&subdirectory=y", "help-er", "vcs", ""),
+        ("-e git+https://git.example/x.git#egg=helper", "helper", "vcs", ""),
+        ("https://files.example/helper-1.0-py3-none-any.whl", "helper", "archive", ""),
+        (
+            "https://files.example/helper-1.0-py3-none-any.whl ; sys_platform == 'linux'",
+            "helper",
+            "archive",
+            "sys_platform == 'linux'",
+        ),
+        ("./wheels/helper-1.0-py3-none-any.whl", "helper", "archive", ""),
+        ("helper @ https://files.example/helper.tar.gz", "helper", "archive", ""),
+        ("../other", "", "directory", ""),
+    ],
+)
+def test_address_or_path_is_carried_along_and_named(
+    tmp_path: Path, line: str, name: str, kind: str, marker: str
+) -> None:
+    found = load(tmp_path, f"numpy\n{line}\n")
+    assert [r.name for r in found.requirements] == ["numpy"]
+    (carried,) = found.passed
+    assert carried.text == line
+    assert (carried.name, carried.kind, carried.marker) == (name, kind, marker)
+    assert found.notes[0].startswith(f"{tmp_path / 'requirements.txt'}:2: {line}")
+    assert "not judged" in found.notes[0]
+
+
+def test_what_a_local_project_states_that_it_needs_is_locked(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "own"\ndependencies = ["peft>=0.10", "x @ https://h.example/x.zip"]\n'
+        '[project.optional-dependencies]\ndev = ["trl"]\nother = ["torch<2"]\n'
+    )
+    found = load(tmp_path, "-e .[dev]\n")
+    assert [str(r) for r in found.requirements] == ["peft>=0.10", "trl"]
+    assert "the 2 requirements of its pyproject.toml are locked" in found.notes[0]
+
+
+def test_local_project_that_states_nothing_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("raise SystemExit('run')\n")
+    found = load(tmp_path, "-e .\n")
+    assert "a setup.py is not run" in found.notes[0]
+
+
+def test_wheel_of_the_pytorch_index_is_the_pin_that_it_stands_for(tmp_path: Path) -> None:
+    address = (
+        "https://download.pytorch.org/whl/cu121/torch-2.3.1%2Bcu121-cp311-cp311-linux_x86_64.whl"
+    )
+    found = load(tmp_path, f"torch @ {address}\n{address} ; python_version < '3.12'\n")
+    assert [str(r) for r in found.requirements] == [
+        "torch==2.3.1+cu121",
+        'torch==2.3.1+cu121; python_version < "3.12"',
+    ]
+    assert not found.passed
+
+
+def test_hashes_are_left_out_and_the_requirement_stays(tmp_path: Path) -> None:
+    found = load(tmp_path, "torch==2.8.0 \\\n    --hash=sha256:00ff\n")
+    assert [str(r) for r in found.requirements] == ["torch==2.8.0"]
+    assert "the options of torch==2.8.0 are not used" in found.notes[0]
+
+
+def test_options_about_files_reach_the_resolver(tmp_path: Path) -> None:
+    found = load(
+        tmp_path, "--pre\n--no-binary numpy,pandas\n--only-binary=:all:\n--prefer-binary\n"
+    )
+    assert found.uv_options == [
+        "--prerelease=allow",
+        "--no-binary=numpy",
+        "--no-binary=pandas",
+        "--only-binary=:all:",
+    ]
+    assert found.notes == [
+        f"{tmp_path / 'requirements.txt'}:4: --prefer-binary changes nothing in a lock"
+    ]
+
+
+def test_indexes_of_a_file_are_taken_and_said_without_their_passwords(tmp_path: Path) -> None:
+    found = load(
+        tmp_path,
+        "-i https://me:s3cret@index.example/simple\n"
+        "--extra-index-url https://me:s3cret@more.example/simple\n"
+        "-f https://more.example/page.html\n-f ./wheels\n",
+    )
+    assert found.index == "https://me:s3cret@index.example/simple"
+    assert [index.is_flat for index in found.more_indexes] == [False, True]
+    assert len(found.notes) == 4
+    assert "s3cret" not in "".join(found.notes)
+    assert "-f ./wheels is left out" in found.notes[3]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_byte_order_mark_says_how_a_file_is_written(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "requirements.txt"
+    mark = "" if encoding in {"utf-8-sig", "utf-16", "utf-32"} else "\ufeff"
+    path.write_bytes(f"{mark}torch<2.9\r\nnumpy\r\n".encode(encoding))
+    found = load_requirement_files((path,))
+    assert [str(r) for r in found.requirements] == ["torch<2.9", "numpy"]
 
 
 def test_file_that_includes_itself_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 from tests.loopback.recorded import recorded_pages
 from tests.loopback.releases import release_files
-from tests.loopback.world import default_pages, torch_pages
+from tests.loopback.world import default_pages, further_pages, torch_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,8 +61,8 @@ class LoopbackIndex:
 
     Addresses: ``/whl/BACKEND/`` (PyTorch index, HTML), ``/simple/`` (default index, JSON),
     ``/flat/BACKEND/`` and ``/flat/torch_stable.html`` (one page of links), ``/all/`` (one index
-    for everything, torch from cu126), and all of them once more under ``/private``, for those
-    who know the password.
+    for everything, torch from cu126), ``/further/`` (a team's own), and all of them once more
+    under ``/private``, for those who know the password.
     """
 
     def __init__(self) -> None:
@@ -222,6 +222,10 @@ class _Handler(BaseHTTPRequestHandler):
             case ["recorded", *folder, name] if name in recorded_pages().get("/".join(folder), {}):
                 place = "/".join(folder)
                 self._page(recorded_pages()[place][name], f"{self.prefix}/recorded/{place}")
+            case ["further", name] if name.endswith((".whl", ".metadata")):
+                self._file(further_pages(), name)
+            case ["further", name] if name in further_pages():
+                self._page(further_pages()[name], f"{self.prefix}/further")
             case ["files", name]:
                 self._file(default_pages(), name)
             case ["gh", owner, name, "releases", "expanded_assets", tag]:

@@ -113,6 +113,15 @@ def _triton_wheels() -> list[Served]:
 
 
 @cache
+def further_pages() -> Pages:
+    """An index of a team's own: a package that no other has, and a bait."""
+    return {
+        "own-kernels": [wheel("own-kernels", "1.0", requires=("numpy",))],
+        "numpy": [wheel("numpy", "99.0")],
+    }
+
+
+@cache
 def default_pages() -> Pages:
     """Project name -> files, of the index for everything else."""
     files = [

@@ -118,7 +118,7 @@ def test_abi_of_compiled_code(matrix: Matrix, name: str, version: str, kind: Abi
     ("name", "version", "capability"),
     [
         ("flash-attn", "2.7.4.post1", "8.0"),
-        ("flash-attn-4", "4.0.0b20", "9.0"),
+        ("flash-attn-4", "4.0.0b20", "8.0"),
         ("vllm", "0.14.0", "7.0"),
         ("vllm", "0.22.0", "7.5"),
         ("bitsandbytes", "0.45.0", "5.0"),

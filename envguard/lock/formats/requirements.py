@@ -35,7 +35,15 @@ def render_requirements(locks: Locks, style: RequirementsStyle = RequirementsSty
     """
     plan = locks.single("requirements")
     head = (f"# {line}" for line in heading(plan))
-    return "\n".join((*head, *index_lines(plan, style), *requirement_lines(plan, style))) + "\n"
+    lines = (*index_lines(plan, style), *requirement_lines(plan, style))
+    return "\n".join((*head, *lines, *carried_lines(plan))) + "\n"
+
+
+def carried_lines(plan: LockPlan) -> Iterator[str]:
+    """What the request names by address or path: pip refuses such lines beside hashes."""
+    if plan.request.passed:
+        yield "# Not locked and not judged, from the request; install these after the rest:"
+        yield from (f"#   pip install --no-deps {line.text}" for line in plan.request.passed)
 
 
 def heading(plan: LockPlan) -> Iterator[str]:
@@ -63,8 +71,10 @@ def requirement_lines(
     Raises:
         InputError: A pin has no sha256.
     """
+    further = {name for name, _ in plan.request.from_index}
     for pin in plan.pins:
-        is_by_url = style is RequirementsStyle.URLS and plan.comes_from_torch_index(pin)
+        is_elsewhere = plan.comes_from_torch_index(pin) or pin.name in further
+        is_by_url = style is RequirementsStyle.URLS and is_elsewhere
         if is_by_url or not pin.index_url:
             yield _by_url(pin)
         else:
