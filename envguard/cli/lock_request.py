@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from envguard.cli.options import MachineOptions
     from envguard.facts.facts import Facts
     from envguard.lock.request import LockRequest
-    from envguard.lock.request_files import FileContents
+    from envguard.lock.requirement_lines import FileContents
     from envguard.matrix.loader import Matrix
 
 
@@ -350,7 +350,7 @@ def gather_requests(
 def _own_words(asked: LockArguments) -> FileContents:
     """What arguments and requirements files say."""
     from envguard.lock.request import parse_arguments
-    from envguard.lock.request_files import load_requirement_files
+    from envguard.lock.requirement_lines import load_requirement_files
 
     words = parse_arguments(asked.words)
     contents = load_requirement_files(asked.files)

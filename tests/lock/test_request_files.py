@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envguard.errors import ExitCode, InputError
-from envguard.lock.request_files import FileContents, load_requirement_files
+from envguard.lock.requirement_lines import FileContents, load_requirement_files
 
 if TYPE_CHECKING:
     from pathlib import Path
