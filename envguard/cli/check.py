@@ -20,7 +20,10 @@ from envguard.cli.out import emit_report
 def check(
     subject: Annotated[
         list[str] | None,
-        typer.Argument(help="Pins such as torch==2.7.1+cu128, a lockfile or requirements.txt."),
+        typer.Argument(
+            help="Pins such as torch==2.7.1+cu128, or a file: a lock, requirements.txt, "
+            "pyproject.toml, environment.yml, a Dockerfile or a script."
+        ),
     ] = None,
     python: Annotated[
         str | None, typer.Option("--python", help="Another interpreter on this machine.")

@@ -197,6 +197,8 @@ class Environment:
         indexes: Indexes that the document names, the main one first, which is empty where it
             is the installer's own; empty where it names none.
         image: The container image that it builds on, as a Dockerfile names it.
+        in_order: Its lines are run one after the other: a later install replaces what an
+            earlier one brought along.
     """
 
     interpreter: Interpreter | None = None
@@ -209,6 +211,7 @@ class Environment:
     wishes: tuple[Wish, ...] = ()
     indexes: tuple[str, ...] = ()
     image: str = ""
+    in_order: bool = False
 
     def wish(self, name: str) -> Wish | None:
         """The wish for this normalised name, or None."""

@@ -163,7 +163,7 @@ def parse_install_lines(text: str, name: str, read: Read | None = None) -> Locke
     locked = locked_of_conda(found.specs, statements, tuple(found.gaps))
     manager = Manager.CONDA if found.specs else Manager.UV if found.uses_uv else Manager.PIP
     python = locked.python or found.python
-    return replace(locked, manager=manager, python=python, image=found.image)
+    return replace(locked, manager=manager, python=python, image=found.image, in_order=True)
 
 
 def install_statements(text: str, name: str, read: Read | None = None) -> tuple[Statement, ...]:

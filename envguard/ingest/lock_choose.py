@@ -88,6 +88,7 @@ def choose_entries(
         ),
         indexes=locked.indexes,
         image=locked.image,
+        in_order=locked.in_order,
     )
     return environment, (*gaps, *torch_gaps)
 

@@ -278,6 +278,7 @@ class Locked:
         markers: Environments that it is made for; empty for all that ``requires_python`` admits.
         torch: The torch build, where the format says more of it than an entry can.
         image: The image that it builds on, as a Dockerfile names it.
+        in_order: See ``Environment.in_order``.
     """
 
     manager: Manager
@@ -293,6 +294,7 @@ class Locked:
     markers: tuple[str, ...] = ()
     torch: TorchBuild | None = None
     image: str = ""
+    in_order: bool = False
 
 
 def check_counts(entries: Iterable[Entry], name: str) -> None:

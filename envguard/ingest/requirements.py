@@ -44,7 +44,7 @@ _ADDRESS = re.compile(
     re.IGNORECASE,
 )
 _ARCHIVE = re.compile(r"(?:\.git|\.tar\.gz|\.tar\.bz2|\.tgz|\.zip|\.whl)$", re.IGNORECASE)
-_MARKER = re.compile(r"\s;")
+_MARKER = re.compile(r"\s;|;\s")
 _MAX_SHOWN = 1000
 _OF_A_REQUIREMENT = frozenset({"--hash", "--config-settings", "--global-option", "--no-binary"})
 
@@ -261,7 +261,7 @@ def _name_in(address: str) -> str:
 
 
 def _split_marker(text: str) -> tuple[str, str, str]:
-    """An address and its marker: PEP 508 wants a space before the semicolon."""
+    """An address and its marker: a space before the semicolon or, as pip has it, behind it."""
     match = _MARKER.search(text)
     return (text[: match.start()], ";", text[match.end() :].strip()) if match else (text, "", "")
 

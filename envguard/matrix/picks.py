@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
 
 TORCH = "torch"
 _MAX_TRIED = 80
+# Images that hold no torch of their own.
+_BARE_IMAGE = re.compile(
+    r"(?:[\w.-]{1,60}\.[a-z]{2,10}/)?(?:library/|nvidia/(?:cuda|driver)|continuumio/|condaforge/"
+    r"|mambaorg/|astral-sh/uv|ubuntu|debian|python|rockylinux|almalinux|fedora|centos|amazonlinux)"
+    r"[\w./-]{0,60}(?::|@|$)"
+)
 # They have tables and are used without torch as well.
 _WITHOUT_TORCH = frozenset({"numpy", "setuptools", "triton"})
 
@@ -43,6 +50,16 @@ def requirers_of_torch(environment: Environment, matrix: Matrix) -> Iterator[tup
         The pin's words (``torchvision 0.21.0``), and the torch version; with the pin's label
         where that says from which of the PyTorch indexes both are taken.
     """
+    wanted = list(_exact_requirers(environment, matrix))
+    if environment.in_order and wanted:
+        wanted = [max(wanted, key=lambda one: one[0].line or 0)]
+    for found, torch in wanted:
+        yield f"{found.name} {found.version}", torch
+
+
+def _exact_requirers(
+    environment: Environment, matrix: Matrix
+) -> Iterator[tuple[Distribution, Version]]:
     for found in environment.distributions or ():
         table = matrix.packages(found.name) if found.name in matrix.package_names else None
         row = table.release(found.version) if table and found.version else None
@@ -54,7 +71,7 @@ def requirers_of_torch(environment: Environment, matrix: Matrix) -> Iterator[tup
         torch = Version(clauses[0].version)
         if torch.local is None and label_of_version(found.version).accelerator is not None:
             torch = Version(f"{torch}+{found.version.local}")
-        yield f"{found.name} {found.version}", torch
+        yield found, torch
 
 
 def needs_torch(found: Distribution, matrix: Matrix) -> bool:
@@ -100,7 +117,9 @@ class OpenPins:
         self.by_conda = environment.is_open and found is not None and found.installer == "conda"
 
     def _bounds_of_pins(self) -> Iterator[tuple[str, SpecifierSet]]:
-        """What the pins' own metadata require of other packages."""
+        """What the pins' own metadata require of other packages; nothing where lines follow."""
+        if self.environment.in_order:
+            return
         joined: dict[str, SpecifierSet] = {}
         for found in self.environment.distributions or ():
             table = self.matrix.packages(found.name) if found.version else None
@@ -289,6 +308,8 @@ def _build_today(pins: OpenPins, torch: TorchBuild | None, version: Version) -> 
 
 def _leaves_torch_open(environment: Environment, torch: TorchBuild | None, matrix: Matrix) -> bool:
     """Whether an installer chooses the torch: it is a wish, or only required by another."""
+    if environment.image and not _BARE_IMAGE.match(environment.image):
+        return False  # it may hold a torch, which an installer keeps
     if environment.wish(TORCH) is not None:
         return torch is None or torch.version is None
     if torch is not None or environment.distribution(TORCH) is not None:

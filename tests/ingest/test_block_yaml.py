@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envguard.errors import InputError
@@ -73,6 +73,7 @@ def test_what_is_not_read_is_refused_with_its_line(text: str, words: str) -> Non
     assert words in caught.value.message
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab:- \n'\"#[]{}&*|\t,", max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(InputError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.version import Version
 
@@ -155,6 +155,7 @@ def test_errors_name_file_and_line(text: str, words: str) -> None:
         load(text)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="pytorch=<>.,*2[]' :_/-#", max_size=60))
 def test_any_spec_is_read_or_refused(text: str) -> None:
     with suppress(InputError):

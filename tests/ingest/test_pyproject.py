@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -171,6 +171,7 @@ def test_bounds_of_poetry(text: str, expected: str) -> None:
     assert poetry_bound(text, "p") == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 99), min_size=1, max_size=3), st.sampled_from("^~"))
 def test_a_bound_of_poetry_holds_its_own_version(numbers: list[int], sign: str) -> None:
     text = ".".join(map(str, numbers))

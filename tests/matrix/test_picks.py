@@ -114,6 +114,38 @@ def test_the_domain_libraries_follow_a_pinned_torch() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("nvidia/cuda:12.4.1-devel-ubuntu22.04", NEWEST),
+        ("python:3.12-slim", NEWEST),
+        ("ghcr.io/astral-sh/uv:python3.12-bookworm", NEWEST),
+        ("team/pytorch:th2.6.0-cu124-devel", "None"),
+        ("registry.example:5000/base", "None"),
+        ("nvcr.io/nvidia/pytorch:24.05-py3", "2.4.0a0"),
+    ],
+)
+def test_an_image_may_hold_the_torch_already(image: str, expected: str) -> None:
+    on = Platform.parse("linux-x86_64")
+    text = f"FROM {image}\nRUN pip install torch accelerate\n"
+    found = load_lockfile("Dockerfile", text, target=LockfileTarget(on))
+    facts = Facts(machine=Machine(host=Host(platform=on)), environment=found.environment)
+    environment = complete_facts(facts, tables()).environment
+    assert environment is not None
+    assert environment.torch is not None
+    assert str(environment.torch.version) == expected
+
+
+def test_lines_of_a_script_follow_each_other() -> None:
+    """The last package that requires one torch brings it, whatever an earlier one brought."""
+    text = "pip install xformers==0.0.28\npip install vllm==0.6.4\n"
+    found = load_lockfile("x.sh", text, target=LockfileTarget(Platform.parse("linux-x86_64")))
+    environment = complete_facts(Facts(environment=found.environment), tables()).environment
+    assert environment is not None
+    assert environment.torch is not None
+    assert str(environment.torch.version) == "2.5.1"
+
+
 def test_project_pages_hold_their_own_wheels() -> None:
     assert holds_torch("https://download.pytorch.org/whl/cu118")
     assert not holds_torch("https://team.github.io/autogptq-index/whl/cu118/")
