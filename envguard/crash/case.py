@@ -134,6 +134,8 @@ _IGNORED_LINES = 40
 # Steps after which a run is held to have gone on; ranks that have not noticed print fewer.
 _STEPS = 10
 _SIGNS = (
+    "told-error",
+    "told-failure",
     "error-line",
     "nvrm-trouble",
     "hang-words",
@@ -143,6 +145,18 @@ _SIGNS = (
     "version-solving-failed",
     "no-solution-words",
 )
+# How much a line tells of what went wrong, the most telling first.
+_TELLING = {
+    "told-error": 0,
+    "error-line": 1,
+    "worker-vanished": 2,
+    "no-solution-words": 3,
+    "version-solving-failed": 3,
+    "nvrm-trouble": 4,
+    "told-failure": 5,
+    "hang-words": 6,
+    "crash-words": 7,
+}
 _AT_WORK = ("phase:iteration", "phase:eval", "phase:save", "phase:teardown", "phase-save-done")
 
 
@@ -191,10 +205,43 @@ def own_exceptions(case: Case) -> tuple[SignatureMatch, ...]:
     )
 
 
-def last_failure(case: Case) -> SignatureMatch | None:
-    """The latest line that says that something failed; None when nothing does, or it went on."""
-    if case.exit_code == 0:
+def root_exception(case: Case) -> SignatureMatch | None:
+    """The exception that the others came of; None where none ended the program.
+
+    Of a chain it is the first. Of several ranks it is that of the rank that failed first; of one
+    program the last one ended it.
+    """
+    own = own_exceptions(case)
+    if not own:
         return None
+    if len({hit.rank for hit in own}) > 1:
+        return own[0]
+    links = [hit.order for hit in case.log.all("exception-chain")]
+    root = own[-1]
+    for before in reversed(own[:-1]):
+        if not any(before.order < link < root.order for link in links):
+            break
+        root = before
+    return root
+
+
+def ended_well(case: Case) -> bool:
+    """Whether something says that the program came to its own end, and nothing failed after."""
+    if case.exit_code is not None:
+        return case.exit_code == 0
+    end = case.log.last("came-to-its-end")
+    stated = case.log.last("return-code-words")
+    is_told = end is not None or (stated is not None and stated.number("code") == 0)
+    return is_told and not failures(case)
+
+
+def failures(case: Case) -> tuple[SignatureMatch, ...]:
+    """The lines that say that something failed, the most telling first; those it outlived aside.
+
+    Of lines that tell as much the first one stands first: what follows comes of it.
+    """
+    if case.exit_code == 0:
+        return ()
     ignored = [hit.order for hit in case.log.all("ignored-exception")]
     hits = [
         hit
@@ -203,7 +250,7 @@ def last_failure(case: Case) -> SignatureMatch | None:
     ]
     hits += [hit for hit in case.log.all("return-code-words", "torchrun-exitcode") if _failed(hit)]
     hits = [hit for hit in hits if not went_on(case, hit)]
-    return max(hits, key=lambda hit: hit.order, default=None)
+    return tuple(sorted(hits, key=lambda hit: (_TELLING.get(hit.id, len(_TELLING)), hit.order)))
 
 
 def _failed(hit: SignatureMatch) -> bool:

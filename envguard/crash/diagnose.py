@@ -257,18 +257,32 @@ def diagnose(
     )
 
 
+# Says that nothing is said, so that it goes with no other finding.
+_UNTOLD = "ending-not-told"
+
+
 def find_causes(case: Case) -> tuple[Finding, ...]:
     """What is established, or the hypotheses where nothing is; and what the status stands for."""
     found = tuple(dict.fromkeys(finding for rule in RULES for finding in rule(case)))
     found = tuple(sorted(found, key=lambda finding: _rank(case, finding)))
-    joined = join_findings(case, found)
+    joined = join_findings(case, tuple(_of_the_end(case, finding) for finding in found))
     if not any(finding.status is Status.FAIL for finding in joined) and not _is_accounted_for(
         case, found
     ):
         known = {finding.cause for finding in joined}
+        known |= {_UNTOLD} if joined else set()
         hypotheses = tuple(f for f in find_hypotheses(case) if f.cause not in known)
         joined = (*joined, *hypotheses) or (_clean(case),)
     return (*joined, *_decoded(case))
+
+
+def _of_the_end(case: Case, finding: Finding) -> Finding:
+    """A warning that stands in an exception which ended the run is no warning: it is the cause."""
+    if finding.status is not Status.WARN or case.exit_code == 0:
+        return finding
+    lines = {hit.place for hit in own_exceptions(case)}
+    is_end = any(evidence.fact in lines for evidence in finding.evidence)
+    return replace(finding, status=Status.FAIL) if is_end else finding
 
 
 def _rank(case: Case, finding: Finding) -> tuple[bool, int]:

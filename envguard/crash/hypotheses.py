@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 from envguard.checks.breaks import known_values
 from envguard.conditions import bug_holds
-from envguard.crash.case import last_failure, own_exceptions, went_on, worked_after
+from envguard.crash.case import (
+    ended_well,
+    failures,
+    own_exceptions,
+    root_exception,
+    went_on,
+    worked_after,
+)
 from envguard.crash.cause_findings import (
     RaisedHypothesis,
     hypotheses_shown,
@@ -235,10 +242,16 @@ def hypotheses_of_errors(case: Case) -> Iterator[RaisedHypothesis]:
 
 def hypotheses_of_exception(case: Case) -> Iterator[RaisedHypothesis]:
     """A Python exception that no rule knows, or nothing at all."""
-    own = own_exceptions(case)
-    if own:
-        yield raise_hypothesis("python-exception", text=f"{own[-1].text[:160]!r}")
-    elif case.exit_code not in {0, None} and last_failure(case) is None:
+    root = root_exception(case)
+    if root is not None:
+        last = own_exceptions(case)[-1]
+        came_of_it = "" if last == root else say("; {text} came of it", text=f"{last.text[:160]!r}")
+        yield raise_hypothesis(
+            "python-exception",
+            type=root.groups.get("type", "an exception"),
+            text=f"{root.text[:160]!r}{came_of_it}",
+        )
+    elif case.exit_code not in {0, None} and not failures(case):
         yield raise_hypothesis("no-evidence", exit_code=case.exit_code)
 
 
@@ -274,11 +287,21 @@ def _hang(case: Case) -> Iterator[RaisedHypothesis]:
 
 
 def hypotheses_of_failure(case: Case) -> Iterator[RaisedHypothesis]:
-    """An error that no rule knows, where nothing better is suspected."""
-    hit = last_failure(case)
-    if hit is None or case.signal is not None:
+    """An error that no rule knows, where nothing better is suspected; or an untold end."""
+    hits = failures(case)
+    if case.signal is not None or own_exceptions(case):
         return
-    yield raise_hypothesis("unknown-error", text=f"{hit.text[:160]!r}", lines=(hit.id,))
+    if hits:
+        ids = tuple(dict.fromkeys(hit.id for hit in hits))
+        yield raise_hypothesis("unknown-error", text=f"{hits[0].text[:160]!r}", lines=ids)
+    elif not ended_well(case) and not _describes_environment(case):
+        count = say("{count} lines", count=case.log.lines)
+        yield raise_hypothesis("ending-not-told", searched=count)
+
+
+def _describes_environment(case: Case) -> bool:
+    """Whether the text is a description of an environment and no log of a run."""
+    return case.log.has("environment-words") and case.phase is None
 
 
 _BY_SIGNAL: dict[int, Callable[[Case], Iterator[RaisedHypothesis]]] = {

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from envguard.crash.log import Log, TaskTable, read_blocks
+from envguard.crash.tracebacks import TracebackReader
 from envguard.signatures import (
     LONG_PIECE,
     NOISE,
@@ -73,6 +74,15 @@ class _Found:
         self.count += 1
         (self.first if len(self.first) < self.keep else self.last).append(hit)
 
+    @property
+    def hits(self) -> tuple[SignatureMatch, ...]:
+        """The kept matches, each line once, in the order of their lines.
+
+        What ends a traceback is found by its name and by its place.
+        """
+        by_line = {hit.order: hit for hit in reversed((*self.first, *self.last))}
+        return tuple(by_line[order] for order in sorted(by_line))
+
 
 class Scanner:
     """One pass over a log, fed block by block.
@@ -88,6 +98,7 @@ class Scanner:
         self._in_vain: set[bytes] = set()
         self._vain_twins: set[tuple[bytes, bytes]] = set()
         self._tasks = TaskTable()
+        self._tracebacks = TracebackReader()
         self._line = 1
         self._before = 0
         self._file = ""
@@ -147,6 +158,8 @@ class Scanner:
         self._set_literals_for(block)
         self._search(block)
         self._tasks.feed(block, self._line)
+        for hit in self._tracebacks.feed(block, self._line):
+            self._keep(hit)
         self.pass_block(block, is_closed=is_closed)
 
     def pass_block(self, block: bytes, *, is_closed: bool) -> None:
@@ -244,10 +257,13 @@ class Scanner:
         hit = match_piece(mark, piece, place)
         if hit is None:
             return False
-        named = replace(hit, file=self._file, order=self._before + hit.line)
-        keep = _KEEP_OF_RANKS if mark.id in _OF_EACH_RANK else _KEEP
-        self._found.setdefault(mark.id, _Found(keep)).add(named)
+        self._keep(hit)
         return True
+
+    def _keep(self, hit: SignatureMatch) -> None:
+        named = replace(hit, file=self._file, order=self._before + hit.line)
+        keep = _KEEP_OF_RANKS if hit.id in _OF_EACH_RANK else _KEEP
+        self._found.setdefault(hit.id, _Found(keep)).add(named)
 
     def read(self, stream: BinaryIO) -> None:
         """Take a whole stream."""
@@ -272,7 +288,7 @@ class Scanner:
         """The evidence, when everything was fed."""
         return Log(
             name=name,
-            matches={key: (*found.first, *found.last) for key, found in self._found.items()},
+            matches={key: found.hits for key, found in self._found.items()},
             counts={key: found.count for key, found in self._found.items()},
             tasks=self._tasks.tasks,
             tail=tuple(self._tail_lines())[-_TAIL:],

@@ -206,13 +206,94 @@ def test_a_log_without_a_death_is_told_from_one_of_a_failure(
     text = "{'loss': 1.22, 'epoch': 1.0}\nSaving model checkpoint to out\ndone\n"
     report = report_of(text, exit_code=exit_code)
     assert report.extra["crash"]["headline"] == headline
-    assert report.verdict is (Status.UNKNOWN if exit_code else Status.OK)
+    assert report.verdict is (Status.OK if exit_code == 0 else Status.UNKNOWN)
 
 
 def test_an_exit_status_alone_is_a_case() -> None:
     assert report_of("", exit_code=139).verdict is Status.UNKNOWN
     assert report_of("", exit_code=0).verdict is Status.OK
-    assert report_of("").verdict is Status.OK
+    assert report_of("").verdict is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nvidia-smi: No devices were found",
+        "terminate called after throwing an instance of 'std::runtime_error'",
+        "  what():  basic_string::_M_construct null not valid",
+        "thread 'main' panicked at src/lib.rs:4:9:",
+        'Exception in thread "main" java.lang.IllegalStateException: no session',
+        "npm ERR! code ELIFECYCLE",
+        "src/op.cpp:41:7: error: 'foo' was not declared in this scope",
+        "node3:91:140 [0] NCCL WARN Cuda failure 'unknown'",
+        "train.py: Assertion `n > 0' failed.",
+        "requests: 503 Server Error: Service Unavailable for url: http://index.example",
+        "loading the data set failed",
+        "sbatch: command not found",
+        "FATAL: could not open the socket",
+    ],
+)
+def test_a_line_that_no_rule_knows_is_quoted_and_never_all_clear(line: str) -> None:
+    report = report_of(f"step 1\n{line}\n")
+    assert report.verdict is Status.UNKNOWN
+    assert line.strip()[:40] in f"{report.findings[0].detail} {report.findings[0].evidence}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0 errors, 0 failed",
+        "error_rate=0.02 loss error 0.1",
+        "mean squared error: 0.5",
+        "Error: 0.031",
+        "finished with 0 errors",
+        "failed: 0",
+    ],
+)
+def test_a_line_of_figures_is_no_error(line: str) -> None:
+    report = report_of(f"{line}\n")
+    assert [f.cause for f in report.findings] == ["ending-not-told"]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "{'train_runtime': 4410.2, 'epoch': 3.0}",
+        "Training completed.",
+        "===== 41 passed, 2 skipped in 12.31s =====",
+        "Exit Code: 0",
+    ],
+)
+def test_a_closing_line_is_a_sign_that_it_ended_well(end: str) -> None:
+    assert report_of(f"step 1\n{end}\n").verdict is Status.OK
+
+
+def test_an_environment_alone_is_no_failed_run() -> None:
+    assert report_of("PyTorch version: 2.8.0+cu128\nPython version: 3.11\n").verdict is Status.OK
+
+
+def test_the_first_error_of_a_chain_is_named_and_what_came_of_it_after() -> None:
+    report = report_of(
+        "Traceback (most recent call last):\n"
+        '  File "a.py", line 1, in <module>\n'
+        "    load()\n"
+        "KeyError: 'labels'\n"
+        "\nThe above exception was the direct cause of the following exception:\n\n"
+        "Traceback (most recent call last):\n"
+        '  File "b.py", line 1, in <module>\n'
+        "    main()\n"
+        "RuntimeError: the data set could not be read\n"
+    )
+    first = report.findings[0]
+    assert first.cause == "python-exception"
+    assert first.detail.index("KeyError") < first.detail.index("RuntimeError")
+
+
+def test_a_warning_in_the_exception_that_ended_the_run_is_a_failure() -> None:
+    scale = "Exception: Current loss scale already at minimum - cannot decrease scale anymore."
+    nan = "{'loss': nan, 'epoch': 0.1}\n"
+    assert report_of(f"{nan}{scale}\n").root_cause == "loss-not-finite"
+    assert report_of(nan).verdict is Status.WARN
 
 
 def test_a_warning_that_the_log_shows_to_have_come_true_is_the_cause() -> None:
