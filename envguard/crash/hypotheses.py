@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from envguard.checks.breaks import known_values
@@ -299,9 +300,28 @@ def hypotheses_of_failure(case: Case) -> Iterator[RaisedHypothesis]:
         yield raise_hypothesis("ending-not-told", searched=count)
 
 
+# A few words beside an environment are a question about it, unless they tell of trouble.
+_FEW_LINES = 8
+_TROUBLE = re.compile(
+    r"(?i)err(?:or|no)|fail|crash|kill|died|dies|hang|stuck|slow|wrong|n.t work|not work|problem"
+    r"|issue|exception|can.?not|can.t|unable|abort|fault|lost|miss|out of|oom|warn|refus|invalid"
+    r"|unsupported|not support|broken|corrupt|nan\b|leak|timeout|timed out|stop"
+)
+
+
 def _describes_environment(case: Case) -> bool:
-    """Whether the text is a description of an environment and no log of a run."""
-    return case.log.has("environment-words") and case.phase is None
+    """Whether the text is about an environment, and no log of a run.
+
+    A description stands in it; or it is a few words without any of trouble, beside an environment
+    that was judged and in which nothing is wrong.
+    """
+    if case.phase is not None and case.seen.match is not None:
+        return False
+    if case.log.has("environment-words"):
+        return True
+    fits = case.checked and all(f.status in {Status.OK, Status.SKIP} for f in case.checked)
+    is_short = 0 < case.log.lines <= _FEW_LINES
+    return bool(fits) and is_short and not any(_TROUBLE.search(text) for _, text in case.log.tail)
 
 
 _BY_SIGNAL: dict[int, Callable[[Case], Iterator[RaisedHypothesis]]] = {
