@@ -145,6 +145,8 @@ REASONS = {
     "envguard.supervise.run_record": "the record's shape, written and read back",
     "envguard.supervise.watching": "the watch beside the child; run.py starts and ends it",
     "envguard.web.releases": "addresses of release files, without a request",
+    "envguard.crash.job_need": "asks the planner, which most logs never need",
+    "envguard.crash.tracebacks": "what ends a traceback, by its place; scan.py finds it by name",
     "envguard.crash.samples": "what a record holds and a diagnosis reads, apart from who samples",
     "envguard.facts.sentences": "one rule: a sentence keeps its template",
     "envguard.lock.choose": "which build is tried after which; lock_plan.py keeps the reasons",

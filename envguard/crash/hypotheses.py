@@ -28,6 +28,7 @@ from envguard.crash.rules import shared_memory as shm
 from envguard.crash.rules.gpu_code import is_served
 from envguard.crash.rules.host_memory import (
     STATED,
+    job_need,
     makes_states,
     message_of,
     no_kill_was_counted,
@@ -98,6 +99,9 @@ def _spare_memory(case: Case) -> str:
 
     A reading from before what needs the memory says nothing.
     """
+    need = job_need(case)
+    if need is not None and need.is_far_below:
+        return need.words
     figure = last_figure(case.log)
     if figure is None or not figure.is_low or makes_states(case):
         return ""
@@ -112,6 +116,9 @@ def _full_memory(case: Case) -> str:
     figure = last_figure(case.log)
     if figure is not None and figure.is_high:
         return say("the host had {figure}", figure=figure.words)
+    need = job_need(case)
+    if need is not None and need.likely_gib > need.limit_gib:
+        return need.words
     told = case.log.last(*STATED)
     return say("the text says {words}", words=f"{told.text[:120]!r}") if told is not None else ""
 
@@ -135,6 +142,7 @@ _OF_CAUSE = {
 def _by_phase(case: Case, against: str, behind: dict[str, object]) -> Iterator[RaisedHypothesis]:
     """What the phase and the words of the log say needs host memory, the likeliest first."""
     cause, why = message_of(case)
+    said = f"{why[:1].lower()}{why[1:].rstrip('.')}"
     named = _OF_CAUSE.get(cause or "")
     phase = _IN_PHASE.get(case.phase) if case.phase else None
     has_offload = case.log.has("offload-words", "deepspeed-words")
@@ -146,7 +154,7 @@ def _by_phase(case: Case, against: str, behind: dict[str, object]) -> Iterator[R
     first = 600 if full else None
     for place, name in enumerate(dict.fromkeys(one for one in wanted if one)):
         row = case.matrix.causes.hypothesis(name)
-        supports = "; ".join(filter(None, (row.supports, why.rstrip(".") * (name == named), full)))
+        supports = "; ".join(filter(None, (row.supports, said * (name == named), full)))
         rank = {"rank": (first or 605) + place, **behind}
         yield raise_hypothesis(name, supports=supports, against=against, **rank)
 
@@ -302,6 +310,7 @@ def hypotheses_of_failure(case: Case) -> Iterator[RaisedHypothesis]:
 
 # A few words beside an environment are a question about it, unless they tell of trouble.
 _FEW_LINES = 8
+_FITTING = {Status.OK, Status.SKIP, Status.WARN}
 _TROUBLE = re.compile(
     r"(?i)err(?:or|no)|fail|crash|kill|died|dies|hang|stuck|slow|wrong|n.t work|not work|problem"
     r"|issue|exception|can.?not|can.t|unable|abort|fault|lost|miss|out of|oom|warn|refus|invalid"
@@ -313,13 +322,13 @@ def _describes_environment(case: Case) -> bool:
     """Whether the text is about an environment, and no log of a run.
 
     A description stands in it; or it is a few words without any of trouble, beside an environment
-    that was judged and in which nothing is wrong.
+    that was judged and in which nothing fails.
     """
     if case.phase is not None and case.seen.match is not None:
         return False
     if case.log.has("environment-words"):
         return True
-    fits = case.checked and all(f.status in {Status.OK, Status.SKIP} for f in case.checked)
+    fits = case.checked and all(f.status in _FITTING for f in case.checked)
     is_short = 0 < case.log.lines <= _FEW_LINES
     return bool(fits) and is_short and not any(_TROUBLE.search(text) for _, text in case.log.tail)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
+    from envguard.crash.job_need import JobNeed
     from envguard.crash.log import Task
     from envguard.signatures import SignatureMatch
 
@@ -138,7 +139,10 @@ def check_host_memory(case: Case) -> Iterator[Finding]:
     measured = run_evidence(case)
     if len(strong) < len(said):
         yield from _bystanders(case)
-    if not (strong or measured) or case.signal not in {SIGKILL, None}:
+    if not (strong or measured):
+        yield from _by_arithmetic(case)
+        return
+    if case.signal not in {SIGKILL, None}:
         return
     limit = tuple(hit for hit in _limit_matches(case) if not outlived(case, hit))
     is_limit = bool(limit) or reached_limit(case)
@@ -150,6 +154,26 @@ def check_host_memory(case: Case) -> Iterator[Finding]:
     yield make_finding(case, outcome, Status.FAIL, hits, more=more, detail=why)
     if is_limit and outcome != "container-memory-limit":
         yield make_finding(case, "container-memory-limit", Status.WARN, limit, more=measured)
+
+
+def job_need(case: Case) -> JobNeed | None:
+    """What the job that log and facts describe needs of host memory, where it was killed."""
+    if case.signal != SIGKILL or no_kill_was_counted(case) or case.log.has(*RIVALS):
+        return None
+    from envguard.crash.job_need import find_need  # most logs describe no job
+
+    return find_need(case)
+
+
+def _by_arithmetic(case: Case) -> Iterator[Finding]:
+    """A job that needs more than there is, beyond what its plan may be wrong by."""
+    need = job_need(case)
+    if need is not None and need.is_beyond:
+        more = (*_exit_evidence(case), Evidence("host memory", need.words, "arithmetic"))
+        hits = (*_phase_matches(case), *case.matches("params-counted", "params-named"))
+        yield make_finding(
+            case, need.cause, Status.FAIL, hits, more=more, detail=say("{need}.", need=need.words)
+        )
 
 
 def _bystanders(case: Case) -> Iterator[Finding]:
