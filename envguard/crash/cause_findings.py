@@ -78,10 +78,16 @@ def make_finding(
         title=fill(message.title, groups),
         detail=join_sentences(said, detail),
         evidence=(*line_evidence(case, lines), *more),
-        remedy=Remedy(fill(message.remedy, groups), message.command) if message.remedy else None,
+        remedy=_remedy(message, groups, case),
         source=_source(case, lines),
         line=lines[0].line if lines else None,
     )
+
+
+def _remedy(message: Message, groups: Mapping[str, object], case: Case) -> Remedy | None:
+    if not message.remedy:
+        return None
+    return Remedy(fill(message.remedy, groups), _whole(message.command, case))
 
 
 def _groups(hits: Iterable[SignatureMatch]) -> dict[str, object]:

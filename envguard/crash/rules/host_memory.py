@@ -149,6 +149,9 @@ def check_host_memory(case: Case) -> Iterator[Finding]:
     plain = "container-memory-limit" if is_limit else "host-memory-exhausted"
     outcome, why = message_of(case)
     outcome = outcome or plain
+    by_ray = case.matches("ray-figures")
+    if by_ray and outcome == "host-memory-exhausted":
+        outcome, strong = "host-memory-exhausted.ray", (*by_ray, *strong)
     hits = (*_phase_matches(case), *strong)
     more = (*_exit_evidence(case), *measured, *_task_evidence(case), *_number_evidence(case))
     yield make_finding(case, outcome, Status.FAIL, hits, more=more, detail=why)
