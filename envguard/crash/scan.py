@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from envguard.crash.log import Log, TaskTable, read_blocks
-from envguard.crash.tracebacks import TracebackReader
+from envguard.crash.tracebacks import EXCEPTION, TracebackReader
 from envguard.signatures import (
     LONG_PIECE,
     NOISE,
@@ -74,13 +74,15 @@ class _Found:
         self.count += 1
         (self.first if len(self.first) < self.keep else self.last).append(hit)
 
-    @property
-    def hits(self) -> tuple[SignatureMatch, ...]:
-        """The kept matches, each line once, in the order of their lines.
+    def hits(self, name: str) -> tuple[SignatureMatch, ...]:
+        """The kept matches in the order of their lines.
 
-        What ends a traceback is found by its name and by its place.
+        What ends a traceback is found by its name and by its place: its lines count once each.
         """
-        by_line = {hit.order: hit for hit in reversed((*self.first, *self.last))}
+        kept = (*self.first, *self.last)
+        if name != EXCEPTION:
+            return kept
+        by_line = {hit.order: hit for hit in reversed(kept)}
         return tuple(by_line[order] for order in sorted(by_line))
 
 
@@ -288,7 +290,7 @@ class Scanner:
         """The evidence, when everything was fed."""
         return Log(
             name=name,
-            matches={key: found.hits for key, found in self._found.items()},
+            matches={key: found.hits(key) for key, found in self._found.items()},
             counts={key: found.count for key, found in self._found.items()},
             tasks=self._tasks.tasks,
             tail=tuple(self._tail_lines())[-_TAIL:],
