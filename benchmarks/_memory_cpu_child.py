@@ -74,13 +74,26 @@ def make_model(shape: Dict[str, int]) -> Any:
         torch.set_default_dtype(torch.float32)
 
 
-def warm_up() -> None:
+def adapted(model: Any, options: argparse.Namespace) -> Any:
+    """A model with adapters on all linear layers where they are asked for."""
+    if not options.lora:
+        return model
+    peft = load("peft")
+    config = peft.LoraConfig(
+        r=options.lora, target_modules="all-linear", lora_dropout=0.0, task_type="CAUSAL_LM"
+    )
+    # DeepSpeed and FSDP make them 16-bit themselves; one process trains them in fp32
+    return peft.get_peft_model(model, config, autocast_adapter_dtype=options.strategy == "ddp")
+
+
+def warm_up(options: argparse.Namespace) -> None:
     """What costs memory once: imports, the process group, a model of nothing."""
     torch = load("torch")
     load("torch._dynamo")  # deepspeed's zero.Init patches torch.Tensor, which this import refuses
-    torch.distributed.all_reduce(torch.ones(8))
+    if torch.distributed.is_initialized():
+        torch.distributed.all_reduce(torch.ones(8))
     tokens = torch.zeros(1, 8, dtype=torch.long)
-    make_model(TINY)(input_ids=tokens, labels=tokens).loss.backward()
+    adapted(make_model(TINY), options)(input_ids=tokens, labels=tokens).loss.backward()
 
 
 def two_steps(options: argparse.Namespace, step: Callable[[Any], None]) -> None:
@@ -121,19 +134,19 @@ def run_deepspeed(options: argparse.Namespace, recorder: Recorder) -> None:
 
     def build(shape: Dict[str, int]) -> Any:
         if options.strategy != "zero3":
-            return make_model(shape)
+            return adapted(make_model(shape), options)
         with deepspeed.zero.Init(config_dict_or_path=config):
-            return make_model(shape)
+            return adapted(make_model(shape), options)
 
     def start(model: Any) -> Any:
-        parameters = model.parameters()
+        parameters = [p for p in model.parameters() if p.requires_grad]
         return deepspeed.initialize(model=model, model_parameters=parameters, config=config)[0]
 
     def step(tokens: Any) -> None:
         engine.backward(engine(input_ids=tokens, labels=tokens).loss)
         engine.step()
 
-    recorder.measure("warm-up", warm_up)
+    recorder.measure("warm-up", lambda: warm_up(options))
     model = recorder.measure("load", lambda: build(options.shape))
     engine = recorder.measure("init", lambda: start(model))
     recorder.measure("step", lambda: two_steps(options, step))
@@ -147,15 +160,25 @@ def save_deepspeed(options: argparse.Namespace, recorder: Recorder, engine: Any)
 
     def trainer() -> None:
         if options.strategy == "zero3":
-            state = engine._zero3_consolidated_16bit_state_dict()
+            state = engine._zero3_consolidated_16bit_state_dict(
+                exclude_frozen_parameters=bool(options.lora)
+            )
         else:
             state = utils.clone_tensors_for_torch_save(engine.module.state_dict())
-        if options.rank == 0:
+        if options.rank == 0 and options.lora:
+            engine.module.save_pretrained(folder / "adapter", state_dict=state)
+        elif options.rank == 0:
             torch.save(state, folder / "weights.bin")
 
+    def sharded() -> None:
+        engine.save_checkpoint(str(folder), tag="one", exclude_frozen_parameters=bool(options.lora))
+
+    def resume() -> None:
+        engine.load_checkpoint(str(folder), tag="one", load_module_strict=not options.lora)
+
     recorder.measure("save-trainer", trainer)
-    recorder.measure("save-sharded", lambda: engine.save_checkpoint(str(folder), tag="one"))
-    recorder.measure("resume", lambda: engine.load_checkpoint(str(folder), tag="one"))
+    recorder.measure("save-sharded", sharded)
+    recorder.measure("resume", resume)
 
 
 def prepare_fsdp(model: Any, options: argparse.Namespace) -> Any:
@@ -192,10 +215,11 @@ def run_fsdp(options: argparse.Namespace, recorder: Recorder) -> None:
         optimizer.step()
         optimizer.zero_grad()
 
-    recorder.measure("warm-up", warm_up)
-    whole = recorder.measure("load", lambda: make_model(options.shape))
+    recorder.measure("warm-up", lambda: warm_up(options))
+    whole = recorder.measure("load", lambda: adapted(make_model(options.shape), options))
     model = recorder.measure("init", lambda: prepare_fsdp(whole, options))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=1e-4)
     recorder.measure("step", lambda: two_steps(options, step))
     save_fsdp(options, recorder, model, optimizer)
 
@@ -232,6 +256,78 @@ def save_fsdp(options: argparse.Namespace, recorder: Recorder, model: Any, optim
     )
 
 
+def run_single(options: argparse.Namespace, recorder: Recorder) -> None:
+    """Load, train, save and resume in one process, as transformers' Trainer does on one GPU."""
+    torch = load("torch")
+    recorder.measure("warm-up", lambda: warm_up(options))
+
+    def build() -> Any:
+        model = make_model(options.shape)
+        return adapted(model, options) if options.lora else model.float()
+
+    def step(tokens: Any) -> None:
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = model(input_ids=tokens, labels=tokens).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    folder = Path(options.folder)
+
+    def trainer() -> None:
+        model.save_pretrained(folder / "weights")
+        torch.save(optimizer.state_dict(), folder / "optimizer.pt")
+
+    def resume() -> None:
+        state = torch.load(folder / "optimizer.pt", map_location="cpu")
+        optimizer.load_state_dict(state)
+
+    model = recorder.measure("load", build)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=1e-4, foreach=False)
+    recorder.measure("step", lambda: two_steps(options, step))
+    recorder.measure("save-trainer", trainer)
+    recorder.measure("resume", resume)
+
+
+def run_dpo(options: argparse.Namespace, recorder: Recorder) -> None:
+    """Two steps of trl's DPOTrainer with a copy of the model as reference, or with adapters."""
+    trl, datasets = load("trl"), load("datasets")
+    kinds = trl.DPOTrainer, trl.DPOConfig  # which trl imports when they are first asked for
+    recorder.measure("warm-up", lambda: warm_up(options))
+    model, reference = make_model(options.shape).float(), None
+    if options.lora:
+        model = adapted(make_model(options.shape), options)
+    else:
+        reference = make_model(options.shape).float()
+    arguments = kinds[1](
+        output_dir=options.folder, per_device_train_batch_size=options.micro_batch, max_steps=2,
+        use_cpu=True, bf16=True, gradient_checkpointing=False, report_to=[], save_strategy="no",
+        max_length=options.seq_len, optim="adamw_torch", optim_args="foreach=False",
+    )  # fmt: skip
+    answer = "w7 " * (options.seq_len - 2)
+    rows = [{"prompt": "w3 ", "chosen": answer, "rejected": answer.replace("7", "9")}] * 8
+    trainer = kinds[0](
+        model=model, ref_model=reference, args=arguments, processing_class=tokenizer(),
+        train_dataset=datasets.Dataset.from_list(rows),
+    )  # fmt: skip
+    recorder.measure("step", trainer.train)
+    recorder.measure("save-trainer", lambda: trainer.save_model(options.folder + "/weights"))
+
+
+def tokenizer() -> Any:
+    """A tokenizer of a few words, made here: nothing is fetched."""
+    tokenizers, transformers = load("tokenizers"), load("transformers")
+    pad, end, unknown = "<pad>", "<eos>", "<unk>"
+    words = {pad: 0, end: 1, unknown: 2, **{f"w{i}": i for i in range(3, 64)}}
+    model = tokenizers.models.WordLevel(words, unk_token=unknown)
+    whole = tokenizers.Tokenizer(model)
+    whole.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=whole, pad_token=pad, eos_token=end
+    )
+
+
 def parse_arguments() -> argparse.Namespace:
     """What memory_cpu.py states."""
     parser = argparse.ArgumentParser()
@@ -241,6 +337,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seq-len", type=int, default=64)
     parser.add_argument("--bucket", type=int, default=5_000_000)
     parser.add_argument("--live", type=int, default=10_000_000)
+    parser.add_argument("--lora", type=int, default=0)
     parser.add_argument("--folder", required=True)
     options = parser.parse_args()
     options.rank = int(os.environ["RANK"])
@@ -253,12 +350,13 @@ def main() -> None:
     torch = load("torch")
     torch.set_num_threads(1)
     recorder = Recorder()
-    run = run_fsdp if options.strategy.startswith("fsdp") else run_deepspeed
-    run(options, recorder)
+    runs = {"ddp": run_single, "dpo": run_dpo, "fsdp": run_fsdp}
+    runs.get(options.strategy.split("-")[0], run_deepspeed)(options, recorder)
     recorder.is_running = False
     out = Path(options.folder) / f"rank{options.rank}.json"
     out.write_text(json.dumps(recorder.phases))
-    torch.distributed.barrier()
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
     if options.rank == 0:
         for name in ("one", "dcp", "dcp2"):
             shutil.rmtree(Path(options.folder) / name, ignore_errors=True)

@@ -121,6 +121,7 @@ REASONS = {
     "envguard.memory.configs": "seven kinds of files that state a job",
     "envguard.memory.encoders": "model families that are no decoders",
     "envguard.memory.plan_findings": "the plan's sentences",
+    "envguard.memory.model_files": "every form in which a model is stated",
     "envguard.memory.flat_yaml": "the part of YAML that trainers' files use",
     "envguard.memory.gpu": TERM,
     "envguard.memory.host": TERM,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,10 +41,11 @@ class ModelOptions:
         typer.Option("--params", help="Number of parameters, e.g. 7.6B.", rich_help_panel=_MODEL),
     ] = None
     model: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--model",
-            help="A Hugging Face config.json, a folder with one, or a safetensors index.",
+            help="A folder, a config.json, a safetensors file or index, or a name of the hub such "
+            "as Qwen/Qwen2.5-7B (known ones, and what was fetched before; never the network).",
             rich_help_panel=_MODEL,
         ),
     ] = None
@@ -293,11 +295,21 @@ def _request(
     return JobRequest(
         params=model.params,
         model=model.model,
+        hub=_hub_cache(),
         configs=tuple(model.config),
         versions={name: text for name, text in asdict(versions).items() if text is not None},
         installed=_installed(facts),
         options=_options(job, facts),
     )
+
+
+def _hub_cache() -> Path:
+    """Where huggingface_hub keeps what was fetched before, by its variables."""
+    own = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
+    if own:
+        return Path(own)
+    home = os.environ.get("HF_HOME")
+    return (Path(home) if home else Path.home() / ".cache" / "huggingface") / "hub"
 
 
 @dataclass(frozen=True, slots=True)

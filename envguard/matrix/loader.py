@@ -101,7 +101,7 @@ class Matrix:
     index: _Table[IndexTable] = _Table("index", "IndexTable", "index.toml")
     deepspeed: _Table[DeepspeedTable] = _Table("deepspeed", "DeepspeedTable", "deepspeed.toml")
     breaks: _Table[BreakTable] = _Table("breaks", "BreakTable", "breaks.toml")
-    memory: _Table[MemoryTable] = _Table("memory", "MemoryTable", "memory.toml")
+    memory: _Table[MemoryTable] = _Table("memory", "MemoryTable", "memory.toml", "models.toml")
     order: _Table[OrderTable] = _Table("order", "OrderTable", "order.toml")
     signals: _Table[SignalsTable] = _Table(
         "evidence", "SignalsTable", "exits.toml", "launchers.toml", "evidence.toml"

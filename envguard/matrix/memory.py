@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Mapping
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from envguard.errors import MatrixError
@@ -12,7 +14,7 @@ from envguard.matrix.rows import Provenance
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from envguard.matrix.reading import Document
 
@@ -245,36 +247,67 @@ class WrongEstimator:
 
 
 @dataclass(frozen=True, slots=True)
-class TypicalShape:
-    """The shape of a public model, to stand in for one of which only the size is known.
+class PublicModel:
+    """A public model by its names.
 
-    Layers of an encoder and a decoder are counted together.
+    Args:
+        name: For people.
+        hub: Its names on the hub, ``owner/name``.
+        config: The fields of its config.json that a count needs, decoded.
+        params: Parameters of the published checkpoint; None is not known to the last one.
+        provenance: Where it comes from.
     """
 
     name: str
-    params: int
-    hidden: int
-    ffn: int
-    layers: int
-    heads: int
-    kv_heads: int
-    vocab: int
-    is_gated: bool = True
-    is_encoder_decoder: bool = False
+    hub: tuple[str, ...]
+    config: Mapping[str, object]
+    params: int | None
+    provenance: Provenance
+
+
+def parse_config(text: str) -> dict[str, object]:
+    """Read ``llama hidden_size=4096 vision_config.depth=32``: a model type and its fields.
+
+    Raises:
+        ValueError: A word is no field, or a field is stated twice.
+    """
+    first, *words = text.split()
+    config: dict[str, object] = {"model_type": first}
+    for word in words:
+        path, sign, value = word.partition("=")
+        *outer, name = path.split(".")
+        place = config
+        for part in outer:
+            inner = place.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise ValueError(f"{word!r}: {part} is no object")  # noqa: TRY004  # of a text
+            place = inner
+        if not sign or name in place:
+            raise ValueError(f"{word!r} is no field, or one that is stated twice")
+        place[name] = _config_value(value)
+    return config
+
+
+def _config_value(text: str) -> object:
+    if text in {"true", "false"}:
+        return text == "true"
+    return int(text) if text.isascii() and text.isdigit() else text
 
 
 class MemoryTable:
-    """The rows of ``memory.toml``.
+    """The rows of ``memory.toml`` and ``models.toml``.
 
     Args:
-        document: The decoded file.
+        document: The decoded formulas.
+        models: The decoded models; None for formulas alone.
 
     Raises:
         MatrixError: A row misses a field, has the wrong form, or states something twice.
     """
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, models: Document | None = None) -> None:
         self.document = document
+        self._models = models
         self._formulas: dict[str, Formula] = {}
         for row in document.rows("formula"):
             formula = row.build(Formula)
@@ -284,9 +317,30 @@ class MemoryTable:
         self.wrong_estimators = tuple(
             r.build(WrongEstimator) for r in document.rows("wrong_estimator")
         )
-        self.typical = tuple(row.build(TypicalShape) for row in document.rows("typical"))
-        if not self.typical:
-            raise MatrixError(f"{document.name}: typical: holds no shape")
+
+    @cached_property
+    def models(self) -> tuple[PublicModel, ...]:
+        """Public models, in file order.
+
+        Raises:
+            MatrixError: A row misses a field, has the wrong form, or names a model again.
+        """
+        if self._models is None:
+            return ()
+        found: list[PublicModel] = []
+        names: set[str] = set()
+        for row in self._models.rows("model"):
+            params = row.integer("params") if "params" in row.data else None
+            config = row.value("config", parse_config)
+            model = PublicModel(
+                row.text("name"), row.words("hub"), config, params, row.provenance()
+            )
+            for name in model.hub:
+                if name.lower() in names:
+                    raise row.error("hub", f"{name!r} is stated twice")
+                names.add(name.lower())
+            found.append(model)
+        return tuple(found)
 
     @property
     def formulas(self) -> tuple[Formula, ...]:

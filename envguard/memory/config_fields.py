@@ -26,6 +26,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 
 
 _LIMIT = 100_000_000
+_MOST = {"params": 10**14}
 
 
 class ConfigFields:
@@ -83,8 +84,9 @@ class ConfigFields:
             value = max(value)  # height and width of a patch or an image
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.error(name, f"expected a whole number, found {value!r:.40}")
-        if not 0 < value <= _LIMIT:
-            raise self.error(name, f"{value} is not between 1 and {_LIMIT}")
+        most = _MOST.get(name, _LIMIT)
+        if not 0 < value <= most:
+            raise self.error(name, f"{value} is not between 1 and {most}")
         return value
 
     def count_or_zero(self, key: str) -> int:

@@ -1,4 +1,4 @@
-"""Counts models with encoders: T5, BART and their kin, and image towers."""
+"""Counts models with encoders: T5, BART, BERT, Whisper and their kin, image towers, diffusion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 T5_TYPES = frozenset({"t5", "mt5", "umt5", "longt5"})
 BART_TYPES = frozenset({"bart", "mbart", "m2m_100", "pegasus", "blenderbot", "marian"})
-ENCODER_DECODER_TYPES = T5_TYPES | BART_TYPES
+BERT_TYPES = frozenset(
+    {"bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert", "deberta-v2"}
+)
+# Transformers and networks that denoise images: their size is what is known of them.
+DIFFUSION_TYPES = frozenset({"flux", "mmdit", "unet"})
+OTHER_TYPES = T5_TYPES | BART_TYPES | BERT_TYPES | DIFFUSION_TYPES | {"whisper"}
 # Families whose table of positions has no two rows to spare; m2m_100 computes its positions.
 _EXACT_POSITIONS = frozenset({"blenderbot", "pegasus", "marian"})
 # Families without a norm after the embeddings, and with one after each stack.
@@ -22,15 +27,119 @@ _NO_EMBEDDING_NORM = frozenset({"m2m_100", "pegasus", "blenderbot", "marian"})
 _FINAL_NORM = frozenset({"mbart", "m2m_100", "pegasus", "blenderbot"})
 
 
-def count_encoder_decoder(fields: ConfigFields, model_type: str) -> ModelShape:
-    """Count an encoder-decoder model.
+def count_other(fields: ConfigFields, model_type: str) -> ModelShape:
+    """Count a model of ``OTHER_TYPES``: one that is not a decoder only.
 
     Raises:
         DocumentError: A field that the count needs is missing or absurd.
     """
     if model_type in T5_TYPES:
         return _count_t5(fields, model_type)
-    return _count_bart(fields, model_type)
+    if model_type in BERT_TYPES:
+        return _count_bert(fields, model_type)
+    if model_type in DIFFUSION_TYPES:
+        return _count_diffusion(fields, model_type)
+    return _count_whisper(fields) if model_type == "whisper" else _count_bart(fields, model_type)
+
+
+def _count_bert(fields: ConfigFields, model_type: str) -> ModelShape:
+    """An encoder with its pooler; what is put on top of it is a few thousand parameters."""
+    width, layers = fields.count("hidden"), fields.count("layers")
+    ffn, vocab, heads = fields.count("ffn", 4 * width), fields.count("vocab"), fields.count("heads")
+    has_pooler = model_type not in {"deberta-v2", "electra", "distilbert"}
+    outside = (vocab + fields.count_or_zero("type_vocab_size")) * width + 2 * width
+    if model_type == "deberta-v2":  # relative positions, each with a norm
+        outside += 2 * fields.count("position_buckets", 256) * width + 2 * width
+    else:
+        outside += fields.count("positions", 512) * width
+    outside += (width * width + width) if has_pooler else 0
+    return ModelShape(
+        name=model_type,
+        params=layers * _vit_layer(width, ffn) + outside,
+        largest_module=max(vocab * width, width * ffn),
+        layer_params=_vit_layer(width, ffn),
+        hidden=width,
+        ffn=ffn,
+        layers=layers,
+        heads=heads,
+        kv_heads=heads,
+        vocab=vocab,
+        kept_params=outside,
+        largest_matrix=width * ffn,
+        outside=outside,
+        lora_all=layers * (8 * width + 2 * (width + ffn)),
+        lora_qv=layers * 4 * width,
+        is_gated=False,
+        has_logits=False,
+        notes=("an encoder is taken to give a score or a class, not logits for every token",),
+    )
+
+
+def _count_whisper(fields: ConfigFields) -> ModelShape:
+    """Two convolutions and an encoder over 1500 frames, and a decoder whose head is tied."""
+    width, vocab = fields.count("d_model"), fields.count("vocab")
+    encoder, decoder = fields.count("encoder_layers"), fields.count("decoder_layers")
+    ffn, heads = fields.count("decoder_ffn_dim"), fields.count("encoder_attention_heads")
+    frames, bins = fields.count("max_source_positions", 1500), fields.count("num_mel_bins", 80)
+    attention = 4 * width * width + 3 * width  # keys have no bias
+    per_encoder = attention + _mlp(width, fields.count("encoder_ffn_dim")) + 4 * width
+    per_decoder = 2 * attention + _mlp(width, ffn) + 6 * width
+    ears = encoder * per_encoder + frames * width + 2 * width
+    ears += 3 * bins * width + 3 * width * width + 2 * width
+    outside = vocab * width + fields.count("max_target_positions", 448) * width + 2 * width
+    return ModelShape(
+        name="whisper",
+        params=ears + decoder * per_decoder + outside,
+        largest_module=vocab * width,
+        layer_params=per_decoder,
+        hidden=width,
+        ffn=ffn,
+        layers=decoder,
+        heads=heads,
+        kv_heads=heads,
+        vocab=vocab,
+        kept_params=outside,
+        largest_matrix=width * ffn,
+        outside=outside,
+        lora_all=(encoder + 2 * decoder) * 8 * width + 2 * (encoder + decoder) * (width + ffn),
+        lora_qv=(encoder + 2 * decoder) * 4 * width,
+        is_gated=False,
+        vision=VisionTower(ears, width, encoder, frames),
+        notes=("the encoder hears 1500 frames; the length of samples is that of the text",),
+    )
+
+
+def _count_diffusion(fields: ConfigFields, model_type: str) -> ModelShape:
+    """A model that denoises images; its row states the parameters."""
+    width, ffn = fields.count("hidden"), fields.count("ffn")
+    layers = fields.count("layers") + fields.count_or_zero("num_single_layers")
+    heads, params = fields.count("heads"), fields.count("params")
+    convolves = model_type == "unet"
+    inner = layers * (4 * width * width + 2 * width * ffn)
+    return ModelShape(
+        name=model_type,
+        params=params,
+        largest_module=width * ffn,
+        layer_params=params // layers,
+        hidden=width,
+        ffn=ffn,
+        layers=layers,
+        heads=heads,
+        kv_heads=heads,
+        vocab=1,
+        kept_params=max(0, params - inner),
+        largest_matrix=width * ffn,
+        outside=0,
+        lora_all=layers * (8 * width + 2 * (width + ffn)),
+        lora_qv=layers * 4 * width,
+        is_gated=False,
+        has_logits=False,
+        notes=(
+            "the length of samples is that of the image's and the text's tokens together: 4608 at "
+            "1024 by 1024; text encoders and the autoencoder are models beside (--beside)",
+        ),
+        unmodelled=("activations of a convolutional network",) if convolves else (),
+    )
 
 
 def _count_t5(fields: ConfigFields, model_type: str) -> ModelShape:

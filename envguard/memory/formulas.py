@@ -36,16 +36,41 @@ _GUESS_BELOW, _GUESS_ABOVE = 0.75, 1.33
 
 def activation_lines(job: Job, book: Book) -> tuple[Line, ...]:
     """What one GPU holds at the peak of the backward pass, states apart."""
+    lines = _lines_of(job, book)
+    if not job.shape.is_guess:
+        return lines
+    if not job.shape.others:
+        return tuple(_widened(line, _GUESS_BELOW, _GUESS_ABOVE) for line in lines)
+    return _spanned(job, book, lines)
+
+
+def _lines_of(job: Job, book: Book) -> tuple[Line, ...]:
     lines = [*_layer_lines(job, book), *_logits(job, book)]
     if job.shape.vision is not None:
         lines.append(book.line(MemoryPart.ACTIVATIONS, "vision_tower"))
-    if job.shape.is_guess:
-        lines = [_widened(line) for line in lines]
     return tuple(lines)
 
 
-def _widened(line: Line) -> Line:
-    return replace(line, amount=line.amount.widened(_GUESS_BELOW, _GUESS_ABOVE))
+def _widened(line: Line, below: float, above: float) -> Line:
+    return replace(line, amount=line.amount.widened(below, above))
+
+
+def _spanned(job: Job, book: Book, lines: tuple[Line, ...]) -> tuple[Line, ...]:
+    """The range of activations and of logits over all models of about the size that is stated."""
+    totals: dict[MemoryPart, list[float]] = {}
+    for shape in (job.shape, *job.shape.others):
+        other = replace(job, shape=replace(shape, is_guess=False))
+        own = Book(book.table, job_symbols(other, book.table), pins_memory=book.pins_memory)
+        found = _lines_of(other, own)
+        for part in {line.part for line in lines}:
+            likely = sum(line.amount.likely for line in found if line.part is part)
+            totals.setdefault(part, []).append(likely)
+    spanned = []
+    for line in lines:
+        first, *_ = known = totals[line.part]
+        below, above = (min(known) / first, max(known) / first) if first else (1.0, 1.0)
+        spanned.append(_widened(line, below, above))
+    return tuple(spanned)
 
 
 def _layer_lines(job: Job, book: Book) -> tuple[Line, ...]:
@@ -169,7 +194,7 @@ def _times_layers(line: Line, job: Job) -> Line:
 
 def _logits(job: Job, book: Book) -> tuple[Line, ...]:
     """What the loss makes of the last layer, and what the reference's logits may add."""
-    if not job.method.has_logits:
+    if not (job.method.has_logits and job.shape.has_logits):
         return (book.line(MemoryPart.LOGITS, "logits_scores"),)
     line = book.line(MemoryPart.LOGITS, _LOGITS[job.loss])
     if job.loss is Loss.PLAIN and job.precision is Precision.FP32:

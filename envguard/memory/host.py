@@ -287,9 +287,11 @@ def resume_lines(job: Job, book: Book) -> tuple[Line, ...]:
         shard = book.line(MemoryPart.CHECKPOINT, "resume.optimizer_shard", per=ranks)
         if job.strategy is Strategy.ZERO3:
             return (shard,)
-        weights = book.line(MemoryPart.CHECKPOINT, "resume.model_states", per=ranks)
+        name = "resume.model_states" if job.lora is None else "resume.adapters"
+        weights = book.line(MemoryPart.CHECKPOINT, name, per=ranks)
         return _larger((weights,), (shard,))
     if job.strategy.is_fsdp:
         is_full = job.save in {SaveMode.FULL, SaveMode.TRAINER} and not job.fsdp_sharded
-        return (_line(book, "resume.fsdp_full" if is_full else "resume.fsdp_sharded"),)
+        full = "resume.fsdp_full" if job.lora is None else "resume.fsdp_adapters"
+        return (_line(book, full if is_full else "resume.fsdp_sharded"),)
     return (book.line(MemoryPart.CHECKPOINT, "resume.ddp", per=ranks),)

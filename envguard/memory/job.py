@@ -314,6 +314,11 @@ class Job:
         return self.lora.rank * sides
 
     @property
+    def unmodelled(self) -> tuple[str, ...]:
+        """What of the job's memory no formula gives, in words."""
+        return self.shape.unmodelled
+
+    @property
     def tokens(self) -> int:
         """Tokens of one GPU at a time."""
         return self.micro_batch * self.method.sequences * self.seq_len

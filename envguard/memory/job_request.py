@@ -29,8 +29,8 @@ from envguard.memory.job import (
     Versions,
     ZeroSettings,
 )
-from envguard.memory.model_config import load_model
-from envguard.memory.models import guess_shape
+from envguard.memory.model_files import load_model
+from envguard.memory.public_models import guess_shape
 from envguard.memory.settings import Settings, add_options, parse_params, parse_version
 from envguard.values import dataclass
 
@@ -403,7 +403,8 @@ class JobRequest:
 
     Args:
         params: ``7.6B``.
-        model: A config.json, a checkpoint index or a folder.
+        model: A folder, a config.json, a safetensors header or index, or a name of the hub.
+        hub: The local cache of the hub; None is not looked at.
         configs: DeepSpeed, accelerate or TrainingArguments files.
         versions: Releases by distribution name, as typed.
         installed: Releases of the interpreter on this machine.
@@ -411,7 +412,8 @@ class JobRequest:
     """
 
     params: str | None = None
-    model: Path | None = None
+    model: str | Path | None = None
+    hub: Path | None = None
     configs: tuple[Path, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     installed: Mapping[str, Version] = field(default_factory=dict)
@@ -455,7 +457,7 @@ def _shape(request: JobRequest, table: MemoryTable) -> ModelShape:
     if request.params is not None and request.model is not None:
         raise InputError("--params and --model exclude each other: state one model")
     if request.model is not None:
-        return load_model(request.model, table)
+        return load_model(request.model, table, request.hub)
     if request.params is None:
         raise InputError("state the model: --params 7.6B or --model config.json")
     return guess_shape(parse_params(request.params), table)

@@ -1,8 +1,7 @@
-"""Reads --model: a Hugging Face config.json, or the index of a safetensors checkpoint."""
+"""Counts a model from its config.json."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,46 +10,24 @@ from typing import TYPE_CHECKING
 from envguard.errors import DocumentError
 from envguard.facts.facts import decode_json
 from envguard.facts.sentences import say
-from envguard.files import is_folder, read_utf8
+from envguard.files import read_utf8
 from envguard.memory.config_fields import ConfigFields
 from envguard.memory.encoders import (
-    ENCODER_DECODER_TYPES,
-    count_encoder_decoder,
+    OTHER_TYPES,
+    count_other,
     count_vision,
     estimate_vision,
 )
-from envguard.memory.models import UNKNOWN_SPREAD, Counted, ModelShape, count_decoder, guess_shape
-from envguard.memory.settings import stated_number
+from envguard.memory.models import UNKNOWN_SPREAD, Counted, ModelShape, count_decoder
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envguard.matrix.memory import MemoryTable
-
 
 _SIZE_LIMIT = 64 * 1024 * 1024
-_MOST_PARAMS = 100 * 10**12
-_LAYER = re.compile(r"\.(?:layers|h|blocks?)\.([0-9]{1,5})\.")
 # Vision-language configurations whose text fields stand at the top level.
 _FLAT_TEXT = {"qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2"}
-
-
-def load_model(path: Path, table: MemoryTable) -> ModelShape:
-    """Read a model description.
-
-    Args:
-        path: A config.json, a ``*.safetensors.index.json``, or a folder with a config.json.
-        table: For the widths of a model of which only the size is known.
-
-    Raises:
-        InputError: Unreadable, too large, or without the fields that a count needs.
-    """
-    target = path / "config.json" if is_folder(path) else path
-    document = read_json(target).document
-    if "weight_map" in document:
-        return _from_index(document, target, table)
-    return count_model(document, str(target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +72,8 @@ def count_model(document: Mapping[str, object], where: str) -> ModelShape:
     """
     fields = ConfigFields(document, where)
     model_type = fields.text("model_type")
-    if model_type in ENCODER_DECODER_TYPES:
-        shape = count_encoder_decoder(fields, model_type)
+    if model_type in OTHER_TYPES:
+        shape = count_other(fields, model_type)
         return replace(shape, fields=tuple(fields.used))
     text = fields.inner("text_config")
     if text is None and "vision_config" in document and model_type not in _FLAT_TEXT:
@@ -136,6 +113,7 @@ def _shape(counted: Counted, name: str) -> ModelShape:
         lora_all=counted.lora_all,
         lora_qv=counted.lora_qv,
         is_gated=counted.family.is_gated,
+        is_decoder=True,
     )
 
 
@@ -165,35 +143,7 @@ def _add_vision(
         shape,
         params=shape.params + vision.params,
         vision=vision,
+        is_decoder=False,
         spread=spread,
         notes=tuple(notes),
     )
-
-
-def _from_index(document: Mapping[str, object], path: Path, table: MemoryTable) -> ModelShape:
-    """A checkpoint's index: its total, and the names of its tensors."""
-    metadata, names = document.get("metadata"), document["weight_map"]
-    if not isinstance(names, dict) or not names:
-        raise DocumentError(f"{path}: weight_map: expected an object of tensor names")
-    if not isinstance(metadata, dict):
-        raise DocumentError(f"{path}: metadata: is missing")
-    params, note = _total(metadata, path)
-    layers = {int(found[1]) for name in names if (found := _LAYER.search(str(name)))}
-    shape = guess_shape(params, table, layers=len(layers) or None)
-    used = ("metadata", "weight_map")
-    return replace(shape, fields=used, notes=(*shape.notes, *note))
-
-
-def _total(metadata: dict[str, object], path: Path) -> tuple[int, tuple[str, ...]]:
-    counted = metadata.get("total_parameters")
-    if counted is not None:
-        place = f"{path}: metadata.total_parameters"
-        return stated_number(counted, place, least=1, most=_MOST_PARAMS), ()
-    place = f"{path}: metadata.total_size"
-    most = 2 * _MOST_PARAMS
-    size = stated_number(metadata.get("total_size"), place, least=2, most=most, what="a size")
-    note = say(
-        "{file} states bytes only: its tensors are taken to be of 2 bytes an element",
-        file=path.name,
-    )
-    return size // 2, (note,)

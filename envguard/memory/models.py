@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from envguard.facts.sentences import say
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envguard.matrix.memory import MemoryTable, TypicalShape
     from envguard.memory.config_fields import ConfigFields
 
 
@@ -60,6 +57,10 @@ class ModelShape:
         notes: Remarks for the reader.
         largest_matrix: Parameters of the largest linear layer inside the decoder layers.
         outside: Parameters outside the decoder layers: embeddings, head, last norm.
+        has_logits: The head gives a number for every token of the vocabulary.
+        unmodelled: What of its memory no formula gives, in words.
+        is_decoder: A decoder only, of text only.
+        others: Where only the size is known, the shapes of other models of about that size.
     """
 
     name: str
@@ -83,6 +84,10 @@ class ModelShape:
     notes: tuple[str, ...] = ()
     largest_matrix: int = 0
     outside: int = 0
+    has_logits: bool = True
+    unmodelled: tuple[str, ...] = ()
+    others: tuple[ModelShape, ...] = ()
+    is_decoder: bool = False
 
 
 class Bias(Enum):
@@ -471,78 +476,3 @@ def _count_outside(fields: ConfigFields, family: Family, hidden: int, vocab: int
     if not family.is_tied:
         params += vocab * hidden
     return params + (vocab if family.head_bias else 0)
-
-
-# Sizes as people state them, "2.85B", are rounded by less than this.
-_SAME_SIZE = 0.005
-
-
-def guess_shape(params: int, table: MemoryTable, *, layers: int | None = None) -> ModelShape:
-    """The widths of the public model nearest in size, its depth scaled to the parameters.
-
-    Args:
-        params: Number of parameters.
-        table: Holds the public models.
-        layers: Number of layers where it is known.
-    """
-    near = _nearest(params, table)
-    depth = layers or max(1, round(near.layers * params / near.params))
-    head = near.hidden // near.heads
-    narrow = near.kv_heads * head
-    qv = 2 * near.hidden + near.hidden + narrow
-    mlp = _matrices(near) * (near.hidden + near.ffn)
-    everything = qv + near.hidden + narrow + 2 * near.hidden + mlp
-    embedding = min(near.vocab * near.hidden, params)
-    return ModelShape(
-        name=f"widths as in {near.name}",
-        params=params,
-        largest_module=embedding,
-        layer_params=min(_layer(near, narrow), params),
-        hidden=near.hidden,
-        ffn=near.ffn,
-        layers=depth,
-        heads=near.heads,
-        kv_heads=near.kv_heads,
-        vocab=near.vocab,
-        kept_params=min(2 * embedding, params),
-        largest_matrix=min(near.hidden * max(near.hidden, near.ffn), params),
-        outside=min(2 * embedding, params),
-        lora_all=depth * everything,
-        lora_qv=depth * qv,
-        is_gated=near.is_gated,
-        is_guess=True,
-        notes=(
-            say(
-                "only the size is known: {layer_count} layers of width {width} and a "
-                "vocabulary of {vocabulary} as in {model} are assumed for activations and "
-                "buffers",
-                layer_count=depth,
-                width=near.hidden,
-                vocabulary=near.vocab,
-                model=near.name,
-            ),
-        ),
-    )
-
-
-def _nearest(params: int, table: MemoryTable) -> TypicalShape:
-    """The model nearest in size; one with an encoder only where the size is its own."""
-
-    def distance(row: TypicalShape) -> float:
-        return abs(math.log(row.params / params))
-
-    return min(
-        (row for row in table.typical if not row.is_encoder_decoder or distance(row) < _SAME_SIZE),
-        key=distance,
-        default=table.typical[0],
-    )
-
-
-def _matrices(near: TypicalShape) -> int:
-    """Matrices of an MLP."""
-    return 3 if near.is_gated else 2
-
-
-def _layer(near: TypicalShape, narrow: int) -> int:
-    attention = 2 * near.hidden * near.hidden + 2 * near.hidden * narrow
-    return attention + _matrices(near) * near.hidden * near.ffn + 2 * near.hidden

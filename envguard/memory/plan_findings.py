@@ -31,7 +31,7 @@ _CODES = {
     "host-oom-resume": "MEM008",
 }
 _TIGHT, _GROWTH, _NOT_JUDGED, _NOTHING, _FITS = "MEM009", "MEM010", "MEM011", "MEM012", "MEM013"
-_DEPENDS = "MEM014"
+_DEPENDS, _UNMODELLED = "MEM014", "MEM015"
 
 # Public runs with offloaded states grew this far beyond what they began with.
 _GROWTH_FACTOR = 1.4
@@ -69,9 +69,23 @@ def plan_findings(
     found = [*_broken(plan, judgement.breaks, tried, table), *_depending(plan, judgement, tried)]
     found += [*_tight(plan, limits, judgement.sides), *_resume(plan, limits)]
     found += _growth(plan, limits, judgement.breaks)
+    found += _unmodelled(plan)
     if not any(finding.status is not Status.SKIP for finding in found):
         found.append(_fitting(plan, limits))
     return (*found, *_not_judged(plan, limits))
+
+
+def _unmodelled(plan: MemoryPlan) -> Iterator[Finding]:
+    """What no formula gives makes a plan that fits unknown: the figures are without it."""
+    if plan.job.unmodelled:
+        yield Finding(
+            code=_UNMODELLED,
+            cause="memory-plan",
+            status=Status.UNKNOWN,
+            title=say("not modelled: {what}", what=", ".join(plan.job.unmodelled)),
+            detail="The figures are without it, so a plan that fits says nothing; measure with "
+            "`envguard run` for some steps and a save.",
+        )
 
 
 def _gib(size: float) -> str:

@@ -282,8 +282,6 @@ def test_amounts_add_and_scale_end_by_end() -> None:
 
 ROW = {"id": "x", "group": "plan", "expr": "P", "what": "", "evidence": "code", "source": "s",
        "confidence": "script"}  # fmt: skip
-TYPICAL = {"name": "T", "params": 10, "hidden": 2, "ffn": 4, "layers": 1, "heads": 1,
-           "kv_heads": 1, "vocab": 8}  # fmt: skip
 
 
 def broken(**changes: object) -> MemoryTable:
@@ -291,7 +289,6 @@ def broken(**changes: object) -> MemoryTable:
     data = {
         "formula": [row],
         "wrong_estimator": [],
-        "typical": [TYPICAL],
         "sources": {"s": {"url": "https://docs.example/", "checked": "2026-11-29"}},
     }
     return MemoryTable(Document("memory.toml", data))
@@ -317,8 +314,39 @@ def test_a_formula_stated_twice_is_refused() -> None:
     data = {
         "formula": [ROW, ROW],
         "wrong_estimator": [],
-        "typical": [TYPICAL],
         "sources": {"s": {"url": "https://docs.example/", "checked": "2026-11-29"}},
     }
     with pytest.raises(MatrixError, match=r"formula\[1\].id: 'x' is stated twice"):
         MemoryTable(Document("memory.toml", data))
+
+
+def models(*rows: dict[str, object]) -> MemoryTable:
+    document: dict[str, object] = {"formula": [], "wrong_estimator": []}
+    stated: dict[str, object] = {
+        "model": [{"name": "T", "source": "s", "confidence": "doc", **row} for row in rows],
+        "sources": {"s": {"url": "https://docs.example/", "checked": "2026-11-29"}},
+    }
+    return MemoryTable(Document("memory.toml", document), Document("models.toml", stated))
+
+
+def test_a_model_is_words_of_its_configuration() -> None:
+    words = "qwen2_vl hidden_size=8 tie_word_embeddings=true vision_config.depth=2"
+    (found,) = models({"hub": "a/b c/d", "config": words}).models
+    assert found.hub == ("a/b", "c/d")
+    assert found.params is None
+    assert found.config == {"model_type": "qwen2_vl", "hidden_size": 8,
+                            "tie_word_embeddings": True, "vision_config": {"depth": 2}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"hub": "a/b", "config": "llama hidden_size"}], r"model\[0\].config: .*is no field"),
+        ([{"hub": "a/b", "config": "llama h=1 h.d=2"}], r"model\[0\].config: .*h is no object"),
+        ([{"hub": "a/b", "config": "llama"}, {"hub": "A/B", "config": "llama"}],
+         r"model\[1\].hub: 'A/B' is stated twice"),
+    ],
+)  # fmt: skip
+def test_a_broken_model_is_refused_by_place(rows: list[dict[str, object]], message: str) -> None:
+    with pytest.raises(MatrixError, match=message):
+        _ = models(*rows).models

@@ -10,7 +10,6 @@ from packaging.version import Version
 
 from envguard.matrix.loader import Matrix
 from envguard.memory.job import Job, Strategy, Versions
-from envguard.memory.models import guess_shape
 from envguard.memory.plan import (
     GIB,
     MemoryLimits,
@@ -20,6 +19,7 @@ from envguard.memory.plan import (
     limits_of,
     plan_memory,
 )
+from envguard.memory.public_models import guess_shape
 
 if TYPE_CHECKING:
     from envguard.matrix.memory import MemoryTable

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from envguard.errors import InputError
-from envguard.memory.model_config import count_model, load_model
+from envguard.memory.model_config import count_model
+from envguard.memory.model_files import load_model
 from tests.memory.jobs import table
 
 if TYPE_CHECKING:
