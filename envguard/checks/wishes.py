@@ -211,7 +211,8 @@ def _taken_today(
                 day=matrix.manifest.data_version,
             ),
             _who_asks(environment, matrix),
-            *(_others(one) for one in judged),
+            # of a package that takes any torch, its own bounds alone say too little
+            *(_others(one) for one in judged if one.wish.name == TORCH),
         ),
         package=TORCH if torch is not None else taken[0].name,
         evidence=torch_evidence(torch) if torch is not None else (),

@@ -122,6 +122,8 @@ class OpenPins:
             return
         joined: dict[str, SpecifierSet] = {}
         for found in self.environment.distributions or ():
+            if self.environment.wish(found.name) is not None:
+                continue  # what was taken of a wish binds nothing
             table = self.matrix.packages(found.name) if found.version else None
             row = table.release(found.version) if table and found.version else None
             for name, bound in (row.requires if row else {}).items():

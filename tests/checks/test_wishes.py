@@ -95,6 +95,12 @@ def test_that_every_release_fits_is_said(judge: Judge) -> None:
     assert "Every release that torch>=2.8,<2.10 admits runs here." in detail
 
 
+def test_what_is_taken_of_one_wish_does_not_bound_another(judge: Judge) -> None:
+    report = judge("torch\ntorchvision\ntorchaudio\n", A100)
+    assert [f for f in report["findings"] if f["code"] == "WHL015"] == []
+    assert "releases that torch admits" in found(report, "WHL014")["detail"]
+
+
 def test_none_of_many_names_its_range_and_reason(judge: Judge) -> None:
     finding = found(judge("torch==2.4.1\nflash-attn\n", V100), "WHL015")
     assert finding["title"] == "no release that flash-attn admits runs on this machine"
