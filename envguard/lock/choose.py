@@ -48,6 +48,7 @@ from envguard.lock.survey import (
     Surveys,
     behind_words,
     ranked_names,
+    torch_parents,
     torch_wishes,
 )
 from envguard.values import dataclass
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
     from packaging.utils import NormalizedName
 
+    from envguard.lock.pins import ListedPin
     from envguard.lock.project import Problem
     from envguard.lock.request import LockRequest
     from envguard.matrix.rows import TorchBuildRow
@@ -117,6 +119,7 @@ class _Choice:
         self.candidates = ladder.candidates
         self.names = ranked_names(request, means.matrix)
         self.listed = IndexReleases(request, means.releases.open_web)
+        self.asking: tuple[NormalizedName, ...] = ()
         self.failed: dict[TorchBuildRow, str] = {}
         self.attempts: list[Attempt] = []
         self.lacking: list[PreparedBuild] = []
@@ -167,7 +170,7 @@ class _Choice:
         if opened.against:
             return None
         try:
-            pins = resolve_either_way(opened.problem, self.request, self.means)
+            pins = resolve_either_way(opened.problem, self.request, self.means, self._listen)
         except (UnsolvableError, UnbuildableError):
             return None  # the surveys will say why
         if next(pin.version for pin in pins if pin.name == TORCH) != Version(build.label):
@@ -181,10 +184,19 @@ class _Choice:
         check_labels(pins, build)
         return _resolved(best, pins, prepared.with_bounds(repairs, ()))
 
+    def _listen(self, listing: tuple[ListedPin, ...]) -> None:
+        """Learn what asks for torch without being named."""
+        self.asking = torch_parents(listing, self.request, self.means.matrix)
+
     def _is_newest(self, pins: Iterable[Pin]) -> bool:
         """Whether every package that was named is at the newest release for the target."""
+        pages = {pin.name: pin.index_url for pin in pins if pin.name in {*self.names, *self.asking}}
+        self.listed.read(pages)
+        if any(
+            self.listed.is_old(pin.name, pin.version) for pin in pins if pin.name in self.asking
+        ):
+            return False
         found = {pin.name: pin for pin in pins if pin.name in self.names}
-        self.listed.read({name: pin.index_url for name, pin in found.items()})
         newest = {name: self.listed.newest(str(name)) for name in found}
         return all(
             one is None or found[name].version.public == one.version.public
@@ -376,7 +388,8 @@ class _Choice:
         return NoCandidateError(
             f"none of the {len(failed)} builds that serve the machines can be resolved with the "
             f"request:{grouped_reasons(failed)}",
-            hint=self._what_would_do() or "loosen the bounds of the packages named",
+            hint=self._what_would_do()
+            or "loosen the bounds of the packages named, or state machines that they serve",
             failed=tuple(failed),
         )
 

@@ -52,7 +52,7 @@ def _would_serve(candidate: Candidate, chosen: LockPlan, web: Web | None) -> Ite
         yield f"- {candidate.build.label}"
         yield f"    {absence}"
         return
-    yield f"  {candidate.build.label}: serves too; {candidate.why}"
+    yield f"  {candidate.build.label}: serves the machines too; {candidate.why}"
     if remark:
         yield remark
     elif web is None or web.is_offline:

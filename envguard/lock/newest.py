@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from envguard.web.client import Web
 
 _WORKERS = 4
+_OLD_DAYS = 90
 _DAYS_OF_A_RELEASE = 30  # where an index gives no dates
 
 
@@ -249,6 +250,10 @@ class IndexReleases:
             return position * _DAYS_OF_A_RELEASE
         days = (date.fromisoformat(newest) - date.fromisoformat(found)).days
         return max(days, min(position, 1))
+
+    def is_old(self, name: str, version: Version) -> bool:
+        """Whether a version is months behind the newest release for the target."""
+        return (self.lag_days(name, version) or 0) > _OLD_DAYS
 
     def oldest_within(self, name: str, days: int) -> ListedRelease | None:
         """The oldest release that is no more days behind the newest; None when none is known."""

@@ -192,6 +192,13 @@ def prepare_open(
     return replace(prepared, against=found.against)
 
 
+def with_first(prepared: PreparedBuild, names: Iterable[str]) -> PreparedBuild:
+    """The same with packages that come along anyway asked for at once: decided before torch."""
+    problem = prepared.problem
+    asked = (*problem.requirements[:-1], *map(Requirement, names), problem.requirements[-1])
+    return replace(prepared, problem=replace(problem, requirements=asked))
+
+
 def with_extensions_of(opened: PreparedBuild, other: PreparedBuild) -> PreparedBuild:
     """The same with the prebuilt wheels, or the sources, that one of the builds takes."""
     names = {canonicalize_name(r.name) for r in opened.problem.requirements}

@@ -41,7 +41,7 @@ from envguard.values import dataclass
 from envguard.web.lock_limits import LockLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from packaging.utils import NormalizedName
 
@@ -93,7 +93,13 @@ class _Guess:
         self._thread.join()
 
 
-def resolve(problem: Problem, uv: Uv, *, limits: LockLimits | None = None) -> tuple[Pin, ...]:
+def resolve(
+    problem: Problem,
+    uv: Uv,
+    *,
+    limits: LockLimits | None = None,
+    tell: Callable[[tuple[ListedPin, ...]], None] | None = None,
+) -> tuple[Pin, ...]:
     """Resolve a problem to pins.
 
     A source of uv routes only what the project itself asks for, so members of the family that
@@ -104,6 +110,7 @@ def resolve(problem: Problem, uv: Uv, *, limits: LockLimits | None = None) -> tu
         problem: What to resolve.
         uv: The program.
         limits: What the whole lock may take; None for the usual, from now on.
+        tell: Told the listing, which says what asks for what.
 
     Returns:
         The pins by name.
@@ -122,6 +129,8 @@ def resolve(problem: Problem, uv: Uv, *, limits: LockLimits | None = None) -> tu
         run = _Run(uv, folder, interpreter_for(problem.target, folder), limits or LockLimits())
         listing, routing, guess = _route(problem, run, stack)
         _check_origins(listing, problem, routing)
+        if tell is not None:
+            tell(listing)
         pins = _read_files(listing, problem, routing, run, guess)
     check_schemes(pins)
     return pins

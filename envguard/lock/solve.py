@@ -20,11 +20,11 @@ from envguard.values import dataclass
 from envguard.web.failures import NO_PAGE, no_page_error, refusal_error
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from packaging.specifiers import SpecifierSet
 
-    from envguard.lock.pins import Pin
+    from envguard.lock.pins import ListedPin, Pin
     from envguard.lock.prepare import PreparedBuild
     from envguard.lock.request import LockRequest
     from envguard.lock.survey import LockContext
@@ -107,16 +107,20 @@ def _is_named(name: str, reason: str) -> bool:
 
 
 def resolve_either_way(
-    problem: Problem, request: LockRequest, means: LockContext
+    problem: Problem,
+    request: LockRequest,
+    means: LockContext,
+    tell: Callable[[tuple[ListedPin, ...]], None] | None = None,
 ) -> tuple[Pin, ...]:
     """Resolve; a mirror without a page for torch may be one page of links."""
     try:
-        return resolve(problem, means.uv, limits=means.limits)
+        return resolve(problem, means.uv, limits=means.limits, tell=tell)
     except UnsolvableError as err:
         if not request.indexes.is_mirror or problem.is_flat or TORCH not in err.unknown:
             raise
         try:
-            return resolve(replace(problem, is_flat=True), means.uv, limits=means.limits)
+            flat = replace(problem, is_flat=True)
+            return resolve(flat, means.uv, limits=means.limits, tell=tell)
         except (UnsolvableError, NetworkError) as flat_err:
             raise err from flat_err
 

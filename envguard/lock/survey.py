@@ -15,11 +15,12 @@ from envguard.backend import Candidate
 from envguard.errors import ToolError
 from envguard.facts.sentences import say
 from envguard.facts.versions import Backend
-from envguard.lock.complaints import UnbuildableError, UnsolvableError
+from envguard.lock.companions import torch_family
+from envguard.lock.complaints import PROJECT, UnbuildableError, UnsolvableError
 from envguard.lock.constraints import Bounds, bounds_for, is_outside
 from envguard.lock.newest import bounds_on
 from envguard.lock.pins import ListedPin
-from envguard.lock.prepare import PreparedBuild, extension_names, prepare_open
+from envguard.lock.prepare import PreparedBuild, extension_names, prepare_open, with_first
 from envguard.lock.resolve import UvRuns, list_versions
 from envguard.lock.uv import Uv
 from envguard.matrix.loader import Matrix
@@ -228,9 +229,26 @@ class Surveys:
                 continue
             further = _further_bounds(listing, prepared, self.request, matrix)
             if not further.items:
-                break
+                if not (early := self._decided_late(listing, prepared)):
+                    break
+                prepared = with_first(prepared, early)
+                continue
             prepared = prepared.with_bounds(further, (str(pin.name) for pin in listing))
         return Survey(backend, group, prepared, listing, bounds=bounds)
+
+    def _decided_late(
+        self, listing: tuple[ListedPin, ...], prepared: PreparedBuild
+    ) -> tuple[NormalizedName, ...]:
+        """What asks for torch without being named, and came out old: torch was decided first."""
+        asking = torch_parents(listing, self.request, self.means.matrix)
+        known = {canonicalize_name(r.name) for r in prepared.problem.requirements}
+        found = {p.name: p for p in listing if p.name in asking and p.name not in known}
+        self.listed.read({name: pin.index_url for name, pin in found.items()})
+        old = (name for name, pin in found.items() if self.listed.is_old(name, pin.version))
+        early = tuple(old)
+        with self._lock:
+            self.names = tuple(dict.fromkeys((*self.names, *early)))
+        return early
 
     def ranked(self, surveys: Iterable[Survey]) -> list[Survey]:
         """Those that resolve, best first: the newest named packages, then the best build.
@@ -268,6 +286,16 @@ def _further_bounds(
     fresh = bounds_for(versions.keys() - prepared.bounded, prepared.situation, request, matrix)
     broken = (item for item in fresh.items if item.is_needed and is_outside(item, versions))
     return Bounds(tuple(broken))
+
+
+def torch_parents(
+    listing: Iterable[ListedPin], request: LockRequest, matrix: Matrix
+) -> tuple[NormalizedName, ...]:
+    """What asks for torch and was not asked for by name, besides what is released with torch."""
+    parents = next((pin.parents for pin in listing if pin.name == TORCH), frozenset())
+    others = torch_family(matrix) | request.names
+    names = (canonicalize_name(name) for name in sorted(parents) if name != PROJECT)
+    return tuple(name for name in names if name not in others)
 
 
 def torch_wishes(

@@ -191,7 +191,9 @@ def test_ladder_names_every_build_with_its_reasons(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("* 2.14.1+cu126: torch 2.14.1 from cu126 has code for")
     assert "    deepspeed>=0.14.4: DeepSpeed imports a name that torch's elastic agent" in lines[1]
-    serving = [line.split(":")[0].strip() for line in lines if ": serves too; " in line]
+    serving = [
+        line.split(":")[0].strip() for line in lines if ": serves the machines too; " in line
+    ]
     assert serving == [
         "2.13.0+cu126",
         "2.11.0+cu126",
