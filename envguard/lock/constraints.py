@@ -356,7 +356,9 @@ def _against_range(
             say("{release} is built for CUDA {built}", release=which, built=built),
             row.mismatch is not Mismatch.DEGRADED,
         )
-    unserved = [one for one in situation.capabilities if not row.serves(one)]
+    lowest = (situation.capability,) if situation.capability else ()
+    kinds = situation.capabilities or lowest
+    unserved = [one for one in kinds if not row.serves(one)]
     if unserved and row.capability and row.scope is BreakScope.RUNTIME:
         yield (
             say(
