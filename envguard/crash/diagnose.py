@@ -29,7 +29,9 @@ def join_findings(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]
 
     A failing check that explains what the log shows stays failing and takes the log's lines as
     evidence; what the log says of the same matter gives way to it, because the check knows the
-    versions. A failing check that explains nothing in this log is true and not known to be why
+    versions. A failing check of torch itself that stops every run (no code for the GPU, a driver
+    that cannot serve its CUDA) stays failing where the log establishes nothing and does not show
+    the run at work. Another that explains nothing in this log is true and not known to be why
     this run died: a hypothesis where nothing else is established and the run did die, else a
     warning. A warning that explains what the log shows came true, and fails. Other warnings,
     what checks could not tell, and what they found in order are left out.
@@ -56,6 +58,9 @@ def join_findings(case: Case, found: tuple[Finding, ...]) -> tuple[Finding, ...]
             if ids or _explains_exit(case, finding.cause, established):
                 joined.append(_with_lines(case, finding, ids))
                 replaced |= _same_matter(case, found, finding.cause)
+            elif _stops_it_anyway(case, finding, established):
+                said = "It stops every run on this GPU, whatever else the log says."
+                joined.append(replace(finding, detail=join_sentences(finding.detail, said)))
             else:
                 joined.append(_demoted(case, finding, established))
     kept = [f for f in found if f.cause not in replaced]
@@ -86,6 +91,17 @@ def _explains_exit(case: Case, cause: str, established: list[Finding]) -> bool:
         return False
     at_start = case.phase in {None, Phase.IMPORT, Phase.INIT}
     return at_start and case.signal in {SIGSEGV, SIGABRT, SIGILL}
+
+
+_AT_WORK = {Phase.TRAIN, Phase.SAVE, Phase.RESUME, Phase.SHUTDOWN}
+
+
+def _stops_it_anyway(case: Case, finding: Finding, established: list[Finding]) -> bool:
+    """Whether no run on this GPU can work with it, and this log neither says why nor works."""
+    row = case.matrix.causes.cause(finding.cause)
+    if established or row is None or not row.stops_every_run or finding.package != "torch":
+        return False
+    return not (case.phase in _AT_WORK and case.seen.origin == "log")
 
 
 def _with_lines(case: Case, finding: Finding, ids: tuple[str, ...]) -> Finding:

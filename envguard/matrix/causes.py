@@ -181,6 +181,7 @@ class Cause:
         same_matter: Causes that give way when a check establishes this one.
         cured_by_build: Another torch build cures it.
         crashes_natively: It can end a process in native code while it starts, without a word.
+        stops_every_run: Where a check finds it of torch itself, no run can use the GPU.
         decided_by: Which evidence decides for it; empty where none is named.
     """
 
@@ -194,6 +195,7 @@ class Cause:
     same_matter: frozenset[str]
     cured_by_build: bool
     crashes_natively: bool
+    stops_every_run: bool
     decided_by: str
     provenance: Provenance
 
@@ -548,7 +550,7 @@ def _below(row: Row, array: str) -> Iterator[Row]:
 _SOURCED = "source confidence certainty note file"
 _FIELDS = {
     "cause": "slug scope text says shown hypothesis explains same_matter cured_by_build"
-    f" crashes_natively decided_by {_SOURCED}",
+    f" crashes_natively stops_every_run decided_by {_SOURCED}",
     "says": "id code title detail remedy command",
     "shown": "says any all unless status survivable where",
     "hypothesis": "id says rank any all unless signal phase survivable lines supports against"
@@ -672,6 +674,7 @@ def _read_cause(row: Row, symptoms: Mapping[str, tuple[str, ...]]) -> Cause:
         same_matter=frozenset(_texts(row, "same_matter")),
         cured_by_build=row.flag("cured_by_build", default=False),
         crashes_natively=row.flag("crashes_natively", default=False),
+        stops_every_run=row.flag("stops_every_run", default=False),
         decided_by=_text(row, "decided_by"),
         provenance=row.provenance(),
     )
