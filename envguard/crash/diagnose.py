@@ -101,7 +101,7 @@ def _stops_it_anyway(case: Case, finding: Finding, established: list[Finding]) -
     row = case.matrix.causes.cause(finding.cause)
     if established or row is None or not row.stops_every_run or finding.package != "torch":
         return False
-    return not (case.phase in _AT_WORK and case.seen.origin == "log")
+    return case.phase not in _AT_WORK and case.signal not in {SIGKILL, SIGTERM}
 
 
 def _with_lines(case: Case, finding: Finding, ids: tuple[str, ...]) -> Finding:

@@ -79,6 +79,14 @@ def test_an_environment_that_fails_is_suspected_where_nothing_else_is_known() ->
     assert "driver-too-old-for-cuda-major" in causes(report, Status.UNKNOWN)
 
 
+def test_a_torch_without_code_for_the_gpu_is_the_cause_unless_the_run_was_at_work() -> None:
+    odd = "RuntimeError: something odd happened in the sampler\n"
+    described = facts("torch==2.5.1+cu124", gpu="GeForce RTX 5090")
+    assert report_of(odd, facts=described).root_cause == "arch-missing-new-gpu"
+    assert report_of(odd, phase="train", facts=described).root_cause is None
+    assert report_of("", exit_code=-9, facts=described).root_cause is None
+
+
 @pytest.mark.parametrize("phase", [None, "train"])
 def test_sigkill_alone_is_not_called_host_memory(phase: str | None) -> None:
     report = report_of("step 100\n", exit_code=-9, phase=phase)
