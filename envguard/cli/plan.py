@@ -88,7 +88,7 @@ class JobOptions:
     ] = None
     dtype: Annotated[
         str | None,
-        typer.Option("--dtype", help="bf16, fp16, fp32 or pure-bf16.", rich_help_panel=_JOB),
+        typer.Option("--dtype", help="bf16, fp16, fp32, pure-bf16 or fp8.", rich_help_panel=_JOB),
     ] = None
     lora: Annotated[
         str | None,
@@ -152,6 +152,68 @@ class JobOptions:
             rich_help_panel=_JOB,
         ),
     ] = None
+    quantized: Annotated[
+        str | None,
+        typer.Option(
+            "--quantized",
+            help="Base model in nf4, nf4-double, int8 or gptq; adapters are trained.",
+            rich_help_panel=_JOB,
+        ),
+    ] = None
+    rollout: Annotated[
+        str | None,
+        typer.Option(
+            "--rollout",
+            help="none, own, colocate or separate: what generates samples.",
+            rich_help_panel=_JOB,
+        ),
+    ] = None
+    rollout_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--rollout-memory",
+            help="Share of each GPU of an engine in the same GPUs.",
+            rich_help_panel=_JOB,
+        ),
+    ] = None
+    rollout_sleep: Annotated[
+        int | None,
+        typer.Option(
+            "--rollout-sleep",
+            help="1 or 2: the engine sleeps while training goes on.",
+            rich_help_panel=_JOB,
+        ),
+    ] = None
+    rollout_gpus: Annotated[
+        int | None,
+        typer.Option(
+            "--rollout-gpus",
+            help="GPUs that share one copy of the engine's weights.",
+            rich_help_panel=_JOB,
+        ),
+    ] = None
+    tensor_parallel: Annotated[
+        int | None,
+        typer.Option(
+            "--tensor-parallel", help="GPUs that divide every matrix.", rich_help_panel=_JOB
+        ),
+    ] = None
+    context_parallel: Annotated[
+        int | None,
+        typer.Option(
+            "--context-parallel", help="GPUs that divide a sample's tokens.", rich_help_panel=_JOB
+        ),
+    ] = None
+    expert_parallel: Annotated[
+        int | None,
+        typer.Option("--expert-parallel", help="GPUs that divide experts.", rich_help_panel=_JOB),
+    ] = None
+    offload_activations: Annotated[
+        bool,
+        typer.Option(
+            "--offload-activations", help="What layers keep goes to the host.", rich_help_panel=_JOB
+        ),
+    ] = False
     gpus: Annotated[
         int | None, typer.Option("--gpus", help="All GPUs of the job.", rich_help_panel=_JOB)
     ] = None

@@ -32,11 +32,14 @@ if TYPE_CHECKING:
 
 # Widths taken from another model of the same size differ by about this much among public models.
 _GUESS_BELOW, _GUESS_ABOVE = 0.75, 1.33
+_FP8_BELOW = 0.6  # inputs of linear layers are four fifths of what a layer keeps
 
 
 def activation_lines(job: Job, book: Book) -> tuple[Line, ...]:
     """What one GPU holds at the peak of the backward pass, states apart."""
-    lines = _lines_of(job, book)
+    lines = tuple(line.times(1 / job.parallel.tensor) for line in _lines_of(job, book))
+    if job.precision is Precision.FP8:  # some libraries keep the casts, of a byte an element
+        lines = tuple(_widened(line, _FP8_BELOW, 1.0) for line in lines)
     if not job.shape.is_guess:
         return lines
     if not job.shape.others:
@@ -61,7 +64,7 @@ def _spanned(job: Job, book: Book, lines: tuple[Line, ...]) -> tuple[Line, ...]:
     for shape in (job.shape, *job.shape.others):
         other = replace(job, shape=replace(shape, is_guess=False))
         own = Book(book.table, job_symbols(other, book.table), pins_memory=book.pins_memory)
-        found = _lines_of(other, own)
+        found = tuple(n.times(1 / job.parallel.tensor) for n in _lines_of(other, own))
         for part in {line.part for line in lines}:
             likely = sum(line.amount.likely for line in found if line.part is part)
             totals.setdefault(part, []).append(likely)
@@ -227,6 +230,9 @@ _STATES = {
     Optimizer.ADAFACTOR: "adafactor_hf",
     Optimizer.LION: "lion_fp32",
     Optimizer.LION_8BIT: "lion_8bit_bnb",
+    Optimizer.PAGED_LION_8BIT: "lion_8bit_bnb",
+    Optimizer.ADAMW_4BIT: "adamw_4bit",
+    Optimizer.GALORE: "galore_adamw",
     Optimizer.SGD: "sgd",
     Optimizer.SGD_MOMENTUM: "sgd_momentum",
     Optimizer.MUON: "muon_torch",
@@ -253,8 +259,14 @@ def optimizer_formula(job: Job) -> str:
     return f"optimizer.{_STATES[job.optimizer]}"
 
 
-def job_symbols(job: Job, table: MemoryTable) -> dict[str, float]:
-    """The symbols of a job; bytes, elements and counts as the facts define them."""
+def job_symbols(job: Job, table: MemoryTable, gpu_total: float = 0.0) -> dict[str, float]:
+    """The symbols of a job; bytes, elements and counts as the facts define them.
+
+    Args:
+        job: The job.
+        table: The formulas.
+        gpu_total: Bytes of one GPU; 0 is not known.
+    """
     shape = job.shape
     symbols = {
         "P": float(shape.params),
@@ -265,17 +277,23 @@ def job_symbols(job: Job, table: MemoryTable) -> dict[str, float]:
         "M": float(job.nodes),
         "F": 1.5,
         "b": float(job.micro_batch * job.method.sequences),
-        "s": float(job.seq_len),
+        "s": job.seq_len / job.parallel.context,
         "h": float(shape.hidden),
         "f": float(shape.ffn),
         "a": float(shape.heads),
         "kv": float(shape.kv_heads),
         "nl": float(shape.layers),
         "V": float(shape.vocab),
-        "t": 1.0,
+        "t": float(job.parallel.tensor),
+        "gpu_total": gpu_total,
+        "rollout_share": job.engine.share,
+        "rollout_ranks": float(job.engine.ranks),
+        "offloaded_activations": 0.0,
+        "outside_share": min(1.0, shape.outside / shape.params) if job.lora is None else 0.0,
         "shards": float(job.shards),
         "P_quantized": float(max(0, shape.params - shape.kept_params)),
         "P_other": float(shape.kept_params),
+        "P_quantizable": float(max(0, shape.params - shape.kept_params)),
         "P_beside": float(job.beside),
         "Pm": float(shape.largest_matrix),
         "Pg": float(_largest_trained(job)),
@@ -359,7 +377,7 @@ def _optimizer_bytes(
     job: Job, table: MemoryTable, symbols: Mapping[str, float]
 ) -> dict[str, float]:
     """Bytes per trained parameter of states (``o``) and of temporaries (``opt_temp``)."""
-    one = {"Pt": 1.0}
+    one = {**symbols, "Pt": 1.0}
     states = table.formula(optimizer_formula(job)).evaluate(one).likely
     if job.precision is Precision.PURE_BF16 and job.optimizer in _HALVED_IN_BF16:
         states /= 2
@@ -413,10 +431,17 @@ def base_formula(job: Job) -> str | None:
             return "qlora.base_double"
         case Quantized.INT8:
             return "int8.base"
+        case Quantized.GPTQ:
+            return "gptq.base"
 
 
 # Bytes of the scales of one quantised weight: fp32 for 64 of them, or 8 bits and their own scales.
-_SCALES = {Quantized.NF4: 4 / 64, Quantized.NF4_DOUBLE: 1 / 64 + 4 / 64 / 256, Quantized.INT8: 0.0}
+_SCALES = {
+    Quantized.NF4: 4 / 64,
+    Quantized.NF4_DOUBLE: 1 / 64 + 4 / 64 / 256,
+    Quantized.INT8: 0.0,
+    Quantized.GPTQ: 0.0,
+}
 
 
 def _derived(job: Job, table: MemoryTable, symbols: Mapping[str, float]) -> dict[str, float]:

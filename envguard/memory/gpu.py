@@ -9,7 +9,17 @@ from packaging.version import Version
 
 from envguard.matrix.memory import Amount
 from envguard.memory.formulas import Line, MemoryPart, Stack, activation_lines, largest
-from envguard.memory.job import Method, Placement, Reference, SaveMode, Strategy
+from envguard.memory.job import (
+    Method,
+    Placement,
+    Precision,
+    Quantized,
+    Recompute,
+    Reference,
+    Rollout,
+    SaveMode,
+    Strategy,
+)
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -68,11 +78,10 @@ def _moments(job: Job, book: Book, states: tuple[Line, ...]) -> tuple[tuple[Line
     At the loss all activations are there and no gradient is, unless gradients are accumulated over
     several passes; at the end of the backward pass it is the other way round.
     """
-    activations = activation_lines(job, book)
+    kept = activation_lines(job, book)
+    activations = on_gpu(kept, job)
     last = tuple(
-        line.times(1 / job.shape.layers)
-        for line in activations
-        if line.part is MemoryPart.ACTIVATIONS
+        line.times(1 / job.shape.layers) for line in kept if line.part is MemoryPart.ACTIVATIONS
     )
     earlier = tuple(
         _accumulated(line, job)
@@ -84,7 +93,27 @@ def _moments(job: Job, book: Book, states: tuple[Line, ...]) -> tuple[tuple[Line
         (*loss, *earlier, *activations),
         (*_alive(states, book, "backward"), *last),
         _alive(states, book, "update"),
+        _alive(states, book, "rollout"),
     )
+
+
+# Layers whose activations are on their way when the others' are on the host.
+_IN_FLIGHT = 2
+
+
+def on_gpu(lines: tuple[Line, ...], job: Job) -> tuple[Line, ...]:
+    """Activations as the GPU holds them: of those that go to the host, two layers'."""
+    if job.activations_on is Placement.GPU:
+        return lines
+    share = min(1.0, _IN_FLIGHT / job.shape.layers)
+    return tuple(line.times(share) if is_offloaded(line, job) else line for line in lines)
+
+
+def is_offloaded(line: Line, job: Job) -> bool:
+    """Whether a line is kept over the whole pass: inputs of layers, or all that layers keep."""
+    if line.part is not MemoryPart.ACTIVATIONS or line.formula == "vision_tower":
+        return False
+    return job.recompute is not Recompute.FULL or line.formula == "full_recompute"
 
 
 def _accumulated(line: Line, job: Job) -> Line:
@@ -104,6 +133,9 @@ def _state_lines(job: Job, book: Book) -> tuple[Line, ...]:
     if job.method.has_value_model:
         lines = tuple(_with_value_model(line) for line in lines)
     lines = (*lines, *_quantized_lines(job, book), *_models_beside(job, book))
+    if job.parallel.tensor > 1:
+        lines = tuple(_divided(line, book, job.parallel.tensor) for line in lines)
+    lines = (*lines, *_rollout_lines(job, book))
     if job.optimizer.is_paged:  # the driver moves a paged optimizer's states out when it must
         lines = tuple(_paged(line) if line.part is MemoryPart.OPTIMIZER else line for line in lines)
     return lines
@@ -122,7 +154,9 @@ def _with_value_model(line: Line) -> Line:
 
 
 def _quantized_lines(job: Job, book: Book) -> tuple[Line, ...]:
-    """What quantised weights hold beside themselves."""
+    """What quantised weights hold beside themselves, and those that are cast to 8 bits for use."""
+    if job.precision is Precision.FP8:
+        return (book.line(MemoryPart.TRANSIENT, "fp8.weights"),)
     if job.quantized is None:
         return ()
     lines = [book.line(MemoryPart.TRANSIENT, "qlora.dequantized")]
@@ -145,6 +179,27 @@ def _models_beside(job: Job, book: Book) -> tuple[Line, ...]:
     if job.beside:
         names.append(f"beside.{kind}")
     return tuple(book.line(MemoryPart.REFERENCE, name) for name in names)
+
+
+def _divided(line: Line, book: Book, ranks: int) -> Line:
+    """What is whole on a GPU is divided by tensor parallelism; what is shared by all stays so."""
+    names = book.table.formula(line.formula.split(" ")[0]).expr.names
+    return line if names & {"N", "shards"} else line.times(1 / ranks)
+
+
+def _rollout_lines(job: Job, book: Book) -> tuple[Line, ...]:
+    """What generating samples takes, and bringing the weights to what generates them."""
+    gathers = job.strategy is Strategy.ZERO3
+    shards = gathers or job.strategy.is_fsdp
+    names: list[str] = []
+    if job.engine.rollout is Rollout.OWN:
+        names = ["rollout.kv_cache", *(["rollout.gathered"] if shards else [])]
+    elif job.engine.rollout is Rollout.COLOCATE:
+        sleeps = job.engine.sleeps > 0
+        names = ["rollout.engine", "rollout.asleep"] if sleeps else ["rollout.engine_awake"]
+    if job.engine.rollout in {Rollout.COLOCATE, Rollout.SEPARATE} and shards:
+        names.append("rollout.gathered" if gathers and job.lora else "rollout.sync")
+    return tuple(book.line(MemoryPart.ROLLOUT, name) for name in names)
 
 
 def _paged(line: Line) -> Line:
@@ -235,7 +290,7 @@ _STATES: Mapping[Strategy, Callable[[Job, Book], tuple[Line, ...]]] = {
 
 
 def _load_lines(job: Job, book: Book) -> tuple[Line, ...]:
-    if job.quantized is not None:
+    if job.quantized is not None and job.quantized is not Quantized.GPTQ:
         return (book.line(MemoryPart.TRANSIENT, "qlora.quantizing"),)
     if job.strategy is Strategy.ZERO3 and job.zero.zero_init:
         return (book.line(MemoryPart.TRANSIENT, "zero3_load.module"),)

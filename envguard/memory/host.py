@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.matrix.memory import Amount
-from envguard.memory.formulas import Book, Line, MemoryPart, Stack, largest
-from envguard.memory.job import Placement, SaveMode, Strategy
+from envguard.memory.formulas import Book, Line, MemoryPart, Stack, activation_lines, largest
+from envguard.memory.gpu import is_offloaded
+from envguard.memory.job import Placement, Rollout, SaveMode, Strategy
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
@@ -132,7 +133,20 @@ def _offload_lines(job: Job, book: Book, ranks: float) -> tuple[Line, ...]:
             pass
     if job.optimizer.is_paged and job.optimizer_on is Placement.GPU:
         names.append("optimizer.paged_on_host")
-    return tuple(book.line(MemoryPart.OFFLOADED, name, per=ranks) for name in names)
+    if job.engine.rollout is Rollout.COLOCATE and job.engine.sleeps == 1:
+        names.append("rollout.weights_on_host")
+    lines = [book.line(MemoryPart.OFFLOADED, name, per=ranks) for name in names]
+    if job.activations_on is Placement.CPU:
+        lines.append(_activations(job, book, ranks))
+    return tuple(lines)
+
+
+def _activations(job: Job, book: Book, ranks: float) -> Line:
+    """What all layers keep for the backward pass, where it goes to the host."""
+    kept = (n.amount.likely for n in activation_lines(job, book) if is_offloaded(n, job))
+    symbols = {**book.symbols, "offloaded_activations": sum(kept)}
+    own = Book(book.table, symbols, pins_memory=book.pins_memory, spread=book.spread)
+    return own.line(MemoryPart.OFFLOADED, "activations.on_host", per=ranks)
 
 
 def _zero12_offload(job: Job) -> list[str]:

@@ -42,8 +42,9 @@ class Placement(Enum):
 
 
 class Precision(Enum):
-    """Arithmetic of the forward and backward pass; all but the last two keep fp32 masters."""
+    """Arithmetic of the forward and backward pass; fp32 and pure-bf16 keep no fp32 masters."""
 
+    FP8 = "fp8"  # matrix products of 16-bit tensors that are cast for them
     BF16 = "bf16"
     FP16 = "fp16"
     FP32 = "fp32"
@@ -67,6 +68,9 @@ class Optimizer(Enum):
     ADAFACTOR = "adafactor"
     LION = "lion"
     LION_8BIT = "lion-8bit"
+    PAGED_LION_8BIT = "paged-lion-8bit"
+    ADAMW_4BIT = "adamw-4bit"
+    GALORE = "galore-adamw"
     SGD = "sgd"
     SGD_MOMENTUM = "sgd-momentum"
     MUON = "muon"
@@ -74,7 +78,7 @@ class Optimizer(Enum):
     @property
     def is_paged(self) -> bool:
         """States may move to the host when the GPU is full."""
-        return self in {Optimizer.PAGED_ADAMW, Optimizer.PAGED_ADAMW_8BIT}
+        return self.value.startswith("paged-")
 
 
 class Recompute(Enum):
@@ -163,6 +167,16 @@ class Quantized(Enum):
     NF4 = "nf4"
     NF4_DOUBLE = "nf4-double"
     INT8 = "int8"
+    GPTQ = "gptq"  # or AWQ: 4 bits, quantised before
+
+
+class Rollout(Enum):
+    """What generates samples while the model is trained."""
+
+    NONE = "none"
+    OWN = "own"  # the model itself, between steps
+    COLOCATE = "colocate"  # an engine in the same GPUs
+    SEPARATE = "separate"  # an engine in others
 
 
 class JobOption(Enum):
@@ -190,6 +204,38 @@ class Lora:
     covers_all: bool = True
     has_dropout: bool | None = None
     is_dora: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What generates samples, and what it takes.
+
+    Args:
+        rollout: Where it runs.
+        share: Of a GPU's whole memory, where it is in the same GPUs.
+        sleeps: 0 is never; 1 moves its weights to the host while training goes on, 2 drops them.
+        ranks: GPUs that share one copy of its weights.
+    """
+
+    rollout: Rollout = Rollout.NONE
+    share: float = 0.3
+    sleeps: int = 0
+    ranks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """GPUs that work on one sample together, by what they divide.
+
+    Args:
+        tensor: Matrices of every layer, with sequence parallelism outside them.
+        context: Tokens of a sample.
+        expert: Experts of a layer.
+    """
+
+    tensor: int = 1
+    context: int = 1
+    expert: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +299,9 @@ class Job:
         loss: How much of the logits the loss holds.
         method: What is trained for.
         reference: Where a method that compares with the untrained model has that from.
+        engine: What generates samples while the model is trained.
+        parallel: GPUs that work on one sample together.
+        activations_on: Where what layers keep for the backward pass lies.
         beside: Parameters of further frozen models in the same GPUs: a teacher, reward models.
         lora: Adapters; None trains all weights.
         quantized: Storage of the frozen weights.
@@ -284,6 +333,9 @@ class Job:
     method: Method = Method.SFT
     reference: Reference = Reference.NONE
     beside: int = 0
+    engine: Engine = field(default_factory=Engine)
+    parallel: Parallel = field(default_factory=Parallel)
+    activations_on: Placement = Placement.GPU
     lora: Lora | None = None
     quantized: Quantized | None = None
     save: SaveMode = SaveMode.TRAINER
@@ -316,7 +368,14 @@ class Job:
     @property
     def unmodelled(self) -> tuple[str, ...]:
         """What of the job's memory no formula gives, in words."""
-        return self.shape.unmodelled
+        found = [*self.shape.unmodelled]
+        if self.parallel.expert > 1:
+            found.append("expert parallelism")
+        if self.parallel.tensor > 1 and self.strategy.is_deepspeed:
+            found.append("tensor parallelism under DeepSpeed")
+        if self.lora is not None and self.optimizer is Optimizer.GALORE:
+            found.append("GaLore over adapters")
+        return tuple(found)
 
     @property
     def tokens(self) -> int:
@@ -326,4 +385,4 @@ class Job:
     @property
     def keeps_masters(self) -> bool:
         """Weights are also kept in fp32."""
-        return self.precision in {Precision.BF16, Precision.FP16}
+        return self.precision in {Precision.BF16, Precision.FP16, Precision.FP8}

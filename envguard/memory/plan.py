@@ -201,9 +201,10 @@ def plan_memory(job: Job, table: MemoryTable, limits: MemoryLimits | None = None
         table: The formulas.
         limits: The machine's; they decide where DeepSpeed flattens weights. None is not known.
     """
+    total = limits.gpu_total if limits is not None else None
     book = Book(
         table,
-        job_symbols(job, table),
+        job_symbols(job, table, total or 0.0),
         pins_memory=job.zero.pins_memory,
         spread=job.shape.spread,
     )

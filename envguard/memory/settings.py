@@ -22,6 +22,7 @@ from envguard.memory.job import (
     Quantized,
     Recompute,
     Reference,
+    Rollout,
     SaveMode,
     Strategy,
 )
@@ -59,6 +60,10 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
     "lion": Optimizer.LION,
     "lion_32bit": Optimizer.LION,
     "lion_8bit": Optimizer.LION_8BIT,
+    "paged_lion_8bit": Optimizer.PAGED_LION_8BIT,
+    "adamw_4bit": Optimizer.ADAMW_4BIT,
+    "adamw_torch_4bit": Optimizer.ADAMW_4BIT,
+    "galore_adamw": Optimizer.GALORE,
     "sgd": Optimizer.SGD,
     "sgd_momentum": Optimizer.SGD_MOMENTUM,
     "muon": Optimizer.MUON,
@@ -372,6 +377,11 @@ _MOST: Mapping[str, int] = {
     "micro-batch": 1_000_000,
     "accumulate": 1_000_000,
     "seq-len": 100_000_000,
+    "rollout-sleep": 2,
+    "rollout-gpus": 1024,
+    "tensor-parallel": 1024,
+    "context-parallel": 1024,
+    "expert-parallel": 1024,
 }
 # Option -> the setting it states and how its text is read.
 _READERS: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
@@ -385,6 +395,9 @@ _READERS: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "loss": ("loss", lambda option, text: parse_choice(option, text, Loss)),
     "method": ("method", lambda option, text: parse_choice(option, text, Method)),
     "reference": ("reference", lambda option, text: parse_choice(option, text, Reference)),
+    "quantized": ("quantized", lambda option, text: parse_choice(option, text, Quantized)),
+    "rollout": ("rollout", lambda option, text: parse_choice(option, text, Rollout)),
+    "rollout-memory": ("rollout_memory", lambda option, text: _share(option, text)),
     "beside": ("beside", lambda option, text: parse_params(text, option)),
 }
 # Switch -> the setting it states.
@@ -393,6 +406,7 @@ _SWITCHES: Mapping[str, tuple[str, object]] = {
     "no-zero-init": ("zero_init", False),
     "fused-loss": ("loss", Loss.FUSED),
     "resume": ("resume", True),
+    "offload-activations": ("activations_on", Placement.CPU),
 }
 
 
