@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.matrix.memory import Amount
-from envguard.memory.formulas import Line, MemoryPart, Stack, activation_lines, largest
+from envguard.memory.activations import activation_lines, on_gpu
+from envguard.memory.formulas import Line, MemoryPart, Stack, largest
 from envguard.memory.job import (
     Method,
     Placement,
     Precision,
     Quantized,
-    Recompute,
     Reference,
     Rollout,
     SaveMode,
@@ -95,25 +95,6 @@ def _moments(job: Job, book: Book, states: tuple[Line, ...]) -> tuple[tuple[Line
         _alive(states, book, "update"),
         _alive(states, book, "rollout"),
     )
-
-
-# Layers whose activations are on their way when the others' are on the host.
-_IN_FLIGHT = 2
-
-
-def on_gpu(lines: tuple[Line, ...], job: Job) -> tuple[Line, ...]:
-    """Activations as the GPU holds them: of those that go to the host, two layers'."""
-    if job.activations_on is Placement.GPU:
-        return lines
-    share = min(1.0, _IN_FLIGHT / job.shape.layers)
-    return tuple(line.times(share) if is_offloaded(line, job) else line for line in lines)
-
-
-def is_offloaded(line: Line, job: Job) -> bool:
-    """Whether a line is kept over the whole pass: inputs of layers, or all that layers keep."""
-    if line.part is not MemoryPart.ACTIVATIONS or line.formula == "vision_tower":
-        return False
-    return job.recompute is not Recompute.FULL or line.formula == "full_recompute"
 
 
 def _accumulated(line: Line, job: Job) -> Line:

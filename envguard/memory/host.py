@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from envguard.matrix.memory import Amount
-from envguard.memory.formulas import Book, Line, MemoryPart, Stack, activation_lines, largest
-from envguard.memory.gpu import is_offloaded
+from envguard.memory.activations import activation_lines, is_offloaded
+from envguard.memory.formulas import Book, Line, MemoryPart, Stack, largest
 from envguard.memory.job import Placement, Rollout, SaveMode, Strategy
 from envguard.values import dataclass
 
