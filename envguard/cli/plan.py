@@ -208,6 +208,14 @@ class JobOptions:
         int | None,
         typer.Option("--expert-parallel", help="GPUs that divide experts.", rich_help_panel=_JOB),
     ] = None
+    expandable_segments: Annotated[
+        bool,
+        typer.Option(
+            "--expandable-segments",
+            help="The job sets expandable_segments:True for torch's allocator.",
+            rich_help_panel=_JOB,
+        ),
+    ] = False
     offload_activations: Annotated[
         bool,
         typer.Option(

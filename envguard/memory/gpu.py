@@ -315,23 +315,25 @@ def _with_overheads(job: Job, book: Book, lines: tuple[Line, ...], room: float |
         overheads.append(book.line(MemoryPart.NCCL, "nccl_per_communicator_observed"))
     stack = Stack(tuple(line for line in lines if line.amount.high > 0))
     left = None if room is None else room - stack.plus(*overheads).total.likely
-    return stack.plus(*overheads, _fragmentation(book, stack, left))
+    kind = "fragmentation.expandable" if job.is_expandable else "fragmentation"
+    return stack.plus(*overheads, _fragmentation(book, stack, left, kind))
 
 
-def _fragmentation(book: Book, stack: Stack, left: float | None) -> Line:
+def _fragmentation(book: Book, stack: Stack, left: float | None, kind: str) -> Line:
     """What is reserved and unused; near the limit only what the allocator cannot give back.
 
     Args:
         book: The formulas.
         stack: Tensors that are alive together.
         left: Bytes that they leave of the GPU; None is not known.
+        kind: Id of the formula.
     """
-    formula = book.table.formula("fragmentation")
+    formula = book.table.formula(kind)
     total = stack.total
     likely = formula.evaluate({"allocated": total.likely}).likely
     if left is not None:
         least = book.table.formula("fragmentation.least").evaluate({"allocated": total.likely})
-        likely = max(least.likely, min(likely, left))
+        likely = min(likely, max(least.likely, left))
     high = formula.evaluate({"allocated": total.high})
     amount = Amount(0.0, likely, max(likely, high.high))
     return Line(MemoryPart.FRAGMENTATION, formula.id, amount, formula.what, is_firm=False)

@@ -301,6 +301,7 @@ class Job:
         reference: Where a method that compares with the untrained model has that from.
         engine: What generates samples while the model is trained.
         parallel: GPUs that work on one sample together.
+        is_expandable: The allocator has expandable segments.
         activations_on: Where what layers keep for the backward pass lies.
         beside: Parameters of further frozen models in the same GPUs: a teacher, reward models.
         lora: Adapters; None trains all weights.
@@ -335,6 +336,7 @@ class Job:
     beside: int = 0
     engine: Engine = field(default_factory=Engine)
     parallel: Parallel = field(default_factory=Parallel)
+    is_expandable: bool = False
     activations_on: Placement = Placement.GPU
     lora: Lora | None = None
     quantized: Quantized | None = None

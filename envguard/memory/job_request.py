@@ -254,6 +254,7 @@ def build_job(
         beside=settings.get("beside", int) or 0,
         engine=_engine(settings, method, assumed),
         parallel=_parallel(settings, gpus),
+        is_expandable=settings.get("expandable", bool) or False,
         activations_on=settings.get("activations_on", Placement) or Placement.GPU,
         lora=lora,
         quantized=quantized,

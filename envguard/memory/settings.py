@@ -406,6 +406,7 @@ _SWITCHES: Mapping[str, tuple[str, object]] = {
     "no-zero-init": ("zero_init", False),
     "fused-loss": ("loss", Loss.FUSED),
     "resume": ("resume", True),
+    "expandable-segments": ("expandable", True),
     "offload-activations": ("activations_on", Placement.CPU),
 }
 

@@ -427,5 +427,8 @@ def test_near_the_limit_the_allocator_gives_back_what_it_keeps() -> None:
                  optimizer=Optimizer.ADAMW_FUSED)  # fmt: skip
     wide = lines(plan(wanted), MemoryPhase.STEP, Side.GPU)["fragmentation"].amount
     tight = lines(plan(wanted, gpu=70), MemoryPhase.STEP, Side.GPU)["fragmentation"].amount
-    assert tight.likely == pytest.approx(wide.likely * 2 / 7)
+    assert tight.likely == pytest.approx(wide.likely / 2)
     assert tight.high == pytest.approx(wide.high)
+    expandable = plan(replace(wanted, is_expandable=True), gpu=70)
+    least = lines(expandable, MemoryPhase.STEP, Side.GPU)["fragmentation.expandable"].amount
+    assert least.likely < tight.likely / 2
