@@ -228,6 +228,9 @@ def compare(
     for name, (phase, save) in phases.items():
         plan = plan_memory(plan_job(strategy, ranks, save, lora), table).phase(phase)
         planned = ranks * _tensors(plan.gpu) + _tensors(plan.host)
+        if lora and name == "init" and strategy.startswith("fsdp"):
+            # the weights that are sharded here; a job that loads a checkpoint has them mapped
+            planned += ranks * 2 * plan_job(strategy, ranks, save).shape.params
         job = f"{strategy} x{ranks}{adapters}"
         found.append(Comparison(job, name, planned, measured[name]))
     return found

@@ -67,8 +67,8 @@ def plan_gpu(
         load=stack(*weights, *_load_lines(job, book)),
         init=stack(*weights, *_init_lines(job, book, flattens_on_host)),
         step=largest(stack(*held, *lines) for lines in _moments(job, book, states)),
-        save=stack(*held, *_save_lines(job, book)),
-        resume=stack(*held),
+        save=stack(*held, *_alive(states, book, "rest"), *_save_lines(job, book)),
+        resume=stack(*held, *_alive(states, book, "rest")),
     )
 
 
@@ -214,7 +214,8 @@ def _zero3_lines(job: Job, book: Book) -> tuple[Line, ...]:
     lines = [
         book.line(MemoryPart.GATHERED, "zero3.live"),
         book.line(MemoryPart.GRADIENTS, "zero3.module_gradients"),
-        book.line(MemoryPart.BUCKETS, "zero_buckets"),
+        book.line(MemoryPart.GATHERED, "zero3.still_live"),
+        book.line(MemoryPart.BUCKETS, "zero3.bucket"),
     ]
     if job.params_on is Placement.GPU:
         lines.append(book.line(MemoryPart.WEIGHTS, "zero3.weights"))
@@ -284,7 +285,8 @@ def _init_lines(job: Job, book: Book, flattens_on_host: bool) -> tuple[Line, ...
         return ()
     keeps_states = job.optimizer_on is Placement.GPU
     if job.strategy is Strategy.ZERO3:
-        lines = [book.line(MemoryPart.TRANSIENT, "zero3_init.master")] if keeps_states else []
+        lines = [book.line(MemoryPart.BUCKETS, "zero3.bucket")]
+        lines += [book.line(MemoryPart.TRANSIENT, "zero3_init.master")] if keeps_states else []
         if not job.zero.zero_init:
             lines.append(book.line(MemoryPart.TRANSIENT, "zero3_no_zero_init.gpu"))
         return tuple(lines)
@@ -304,7 +306,7 @@ def _save_lines(job: Job, book: Book) -> tuple[Line, ...]:
         return ()
     gathers = job.save not in {SaveMode.SHARDED, SaveMode.DCP_ASYNC} and not job.fsdp_sharded
     if job.strategy.is_fsdp and gathers:
-        return (book.line(MemoryPart.TRANSIENT, "fsdp.units"),)
+        return (book.line(MemoryPart.TRANSIENT, "fsdp.gathered_at_save"),)
     return ()
 
 
