@@ -340,7 +340,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--lora", type=int, default=0)
     parser.add_argument("--folder", required=True)
     options = parser.parse_args()
-    options.rank = int(os.environ["RANK"])
+    options.rank = int(os.environ.get("RANK", "0"))
     return options
 
 

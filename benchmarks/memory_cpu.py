@@ -142,13 +142,16 @@ def _above_baseline(document: dict[str, dict[str, int]], phase: str) -> float:
 def _start(
     python: str, words: tuple[str, ...], rank: int, ranks: int, port: int, folder: str
 ) -> subprocess.Popen[bytes]:
-    variables = {
+    group = {
         "RANK": rank,
         "LOCAL_RANK": rank,
         "WORLD_SIZE": ranks,
         "LOCAL_WORLD_SIZE": ranks,
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": port,
+    }
+    variables = {
+        **(group if ranks > 1 else {}),  # one process with a group is wrapped in DDP by accelerate
         "DS_ACCELERATOR": "cpu",
         "OMP_NUM_THREADS": 1,
         "HF_HUB_OFFLINE": 1,
@@ -227,7 +230,10 @@ def compare(
     adapters = f" lora {lora}" if lora else ""
     for name, (phase, save) in phases.items():
         plan = plan_memory(plan_job(strategy, ranks, save, lora), table).phase(phase)
-        planned = ranks * _tensors(plan.gpu) + _tensors(plan.host)
+        host = _tensors(plan.host)
+        if strategy in {"ddp", "dpo"} and name == "save-trainer":
+            host = 0.0  # safetensors copies from a GPU only
+        planned = ranks * _tensors(plan.gpu) + host
         if lora and name == "init" and strategy.startswith("fsdp"):
             # the weights that are sharded here; a job that loads a checkpoint has them mapped
             planned += ranks * 2 * plan_job(strategy, ranks, save).shape.params
