@@ -125,11 +125,11 @@ def test_a_size_alone_spans_the_models_of_about_that_size() -> None:
     shape = guess_shape(7_000_000_000, table())
     assert {"DeepSeek-LLM-7B", "falcon-7b", "bloom-7b1"} <= {other.name for other in shape.others}
     assert any("--model says which" in note for note in shape.notes)
-    wanted = job("zero3", params=7e9, seq_len=4096, recompute=Recompute.FULL)
+    wanted = job("zero3", params=7e9, seq_len=32768, recompute=Recompute.FULL)
     logits = lines(plan(wanted), MemoryPhase.STEP, Side.GPU)["logits_16bit_model_hf_loss"].amount
-    assert logits.likely == 14 * 4096 * shape.vocab
-    assert logits.high == pytest.approx(14 * 4096 * 250880)
-    assert logits.low == pytest.approx(14 * 4096 * 49152)
+    assert logits.likely == 14 * 32768 * shape.vocab
+    assert logits.high == pytest.approx(14 * 32768 * 250880)
+    assert logits.low == pytest.approx(14 * 32768 * 49152)
 
 
 def test_encoders_and_decoders_together_are_meant_by_their_own_size_only() -> None:
