@@ -23,7 +23,13 @@ def lock(
         list[str] | None, typer.Argument(help="What to lock: torch, 'transformers>=5', ...")
     ] = None,
     requirement: Annotated[
-        list[str] | None, typer.Option("-r", "--requirement", help="A requirements file.")
+        list[str] | None,
+        typer.Option(
+            "-r",
+            "--requirement",
+            help="A file that asks for packages: requirements.txt, pyproject.toml, setup.cfg, "
+            "environment.yml, pixi.toml, a Dockerfile or a script (repeatable).",
+        ),
     ] = None,
     output: Annotated[
         list[str] | None,  # text, because converting to paths costs typer 50 ms

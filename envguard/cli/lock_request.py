@@ -29,9 +29,10 @@ from envguard.matrix.complete import complete_machine
 from envguard.values import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
     from packaging.version import Version
 
     from envguard.cli.options import MachineOptions
@@ -340,11 +341,42 @@ def gather_requests(
     """
     contents = _own_words(asked)
     own = tuple(contents.requirements)
-    if not (own or contents.passed or asked.choice.torch or asked.previous):
+    if not (own or contents.unless or contents.passed or asked.choice.torch or asked.previous):
         raise InputError("nothing to lock", hint="name requirements, or a file with -r")
     aims, notes = read_lock_targets(machine_options, asked.targets, asked.previous, matrix)
+    for aim in aims:
+        _check_python(aim.target, contents.pythons)
     requests = tuple((aim.name, _request(asked, own, contents, aim)) for aim in aims)
     return requests, (*contents.notes, *notes)
+
+
+def _check_python(target: Target, pythons: Sequence[tuple[str, SpecifierSet]]) -> None:
+    """Compare the Python of a target with what the files say of theirs.
+
+    Raises:
+        InputError: A file is for another one.
+    """
+    for path, bound in pythons:
+        if any(bound.contains(f"{target.python}.{patch}") for patch in (0, 99)):
+            continue
+        minors = (f"3.{minor}" for minor in reversed(range(8, 20)))
+        fits = [m for m in minors if any(bound.contains(f"{m}.{patch}") for patch in (0, 99))]
+        near = min(fits, key=lambda m: abs(int(m[2:]) - target.python.minor), default="")
+        raise InputError(
+            f"{path}: asks for Python {bound}, the lock would be for {target.python_words}",
+            hint=f"state --python-version {near}" if near else "loosen its bound on Python",
+        )
+
+
+def _where_it_holds(
+    unless: Sequence[tuple[Requirement, tuple[str, ...]]], target: Target
+) -> Iterator[Requirement]:
+    """Those whose other markers do not hold on a target."""
+    from packaging.markers import Marker
+
+    for requirement, markers in unless:
+        if not any(Marker(text).evaluate(target.marker_variables) for text in markers):
+            yield requirement
 
 
 def _own_words(asked: LockArguments) -> FileContents:
@@ -368,6 +400,7 @@ def _request(
     from envguard.lock.request import LockRequest, parse_date
 
     choice = asked.choice
+    own = (*own, *_where_it_holds(contents.unless, aim.target))
     request = LockRequest(
         requirements=(*own, *_torch_word(choice.torch)),
         constraints=tuple(contents.constraints),

@@ -200,7 +200,7 @@ def parse_environment_yml(text: str, name: str, read: Read | None) -> Locked:
         InputError: It is none; the message names file and line.
     """
     specs, lines = read_environment_yml(text, name)
-    return locked_of_conda(specs, _pip_statements(lines, name, read))
+    return locked_of_conda(specs, pip_statements(lines, name, read))
 
 
 def read_environment_yml(text: str, name: str) -> tuple[list[CondaSpec], list[Scalar]]:
@@ -233,8 +233,14 @@ def _scalars(node: Node, name: str) -> list[Scalar]:
     return [item for item in node if isinstance(item, Scalar)]
 
 
-def _pip_statements(lines: Sequence[Scalar], name: str, read: Read | None) -> Iterator[Statement]:
-    """Each line as pip reads it, with its place in the conda file."""
+def pip_statements(lines: Sequence[Scalar], name: str, read: Read | None) -> Iterator[Statement]:
+    """Each line of a ``pip:`` list as pip reads it, with its place in the conda file.
+
+    Args:
+        lines: The texts of the list.
+        name: Of the file, for messages.
+        read: Gives the files that it includes; None leaves them out.
+    """
     for line in lines:
         for said in read_statements(line, name, read):
             where = f"{name}:{line.line}" if said.line else said.where
@@ -248,6 +254,15 @@ def parse_explicit_list(text: str, name: str) -> Locked:
     Raises:
         InputError: A line is no address; the message names file and line.
     """
+    return locked_of_conda(read_explicit_list(text, name))
+
+
+def read_explicit_list(text: str, name: str) -> list[CondaSpec]:
+    """The packages of an explicit list.
+
+    Raises:
+        InputError: A line is no address; the message names file and line.
+    """
     specs = []
     for number, line in enumerate(text.splitlines()[:_MAX_SPECS], start=1):
         said = line.strip()
@@ -256,7 +271,22 @@ def parse_explicit_list(text: str, name: str) -> Locked:
         if _ADDRESS.fullmatch(said) is None:
             raise InputError(f"{name}:{number}: {said[:200]!r} is not a package's address")
         specs.append(parse_conda_spec(said, number, f"{name}:{number}"))
-    return locked_of_conda(specs)
+    return specs
+
+
+@dataclass(frozen=True, slots=True)
+class PixiRequest:
+    """What a pixi project asks for in its default environment.
+
+    Args:
+        specs: Of conda, the last of each name.
+        statements: Of pip, the indexes first.
+        left_out: The platforms that ask for more, where no platform was named.
+    """
+
+    specs: list[CondaSpec]
+    statements: list[Statement]
+    left_out: tuple[str, ...] = ()
 
 
 def parse_pixi_toml(text: str, name: str, target: LockfileTarget) -> Locked:
@@ -265,20 +295,35 @@ def parse_pixi_toml(text: str, name: str, target: LockfileTarget) -> Locked:
     Raises:
         InputError: Not TOML, or not pixi's; the message names the file.
     """
+    found = read_pixi(text, name, target)
+    return locked_of_conda(found.specs, found.statements)
+
+
+def read_pixi(text: str, name: str, target: LockfileTarget | None = None) -> PixiRequest:
+    """What a ``pixi.toml``, or ``[tool.pixi]`` of a pyproject.toml, asks for.
+
+    Args:
+        text: The whole file.
+        name: Of the file, for messages.
+        target: For the tables of its platform; None for those of every platform only.
+
+    Raises:
+        InputError: Not TOML, or not pixi's; the message names the file.
+    """
     document = parse_toml(text, name)
     tables = document.get("tool", {}).get("pixi") or document
     if not isinstance(tables, dict):
         raise InputError(f"{name}: tool.pixi is no table")
-    parts = [tables, *_pixi_targets(tables, target)]
+    parts = [tables, *(_pixi_targets(tables, target) if target else ())]
     specs, statements = [], []
     for part in parts:
         for package, value in _table(part, "dependencies", name).items():
             specs.append(_pixi_spec(package, value, text, name))
         for package, value in _table(part, "pypi-dependencies", name).items():
             statements.append(_pixi_statement(package, value, text, name))
-    options = [*_pixi_indexes(tables, name), *statements]
     last = {spec.name: spec for spec in specs}
-    return locked_of_conda(tuple(last.values()), options)
+    left = () if target else tuple(_table(tables, "target", name))
+    return PixiRequest(list(last.values()), [*_pixi_indexes(tables, name), *statements], left)
 
 
 def _table(data: Mapping[str, object], key: str, name: str) -> Mapping[str, object]:

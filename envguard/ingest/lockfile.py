@@ -195,7 +195,7 @@ def _read_project(
     from envguard.ingest.requirements import locked_of
 
     project = (read_pyproject if kind == "project" else read_setup_cfg)(text, name, read)
-    if not project.statements and kind == "project" and _PIXI.search(text):
+    if not project.statements and kind == "project" and is_pixi_project(text):
         from envguard.ingest.conda_env import parse_pixi_toml
 
         return parse_pixi_toml(text, name, target)
@@ -209,6 +209,11 @@ def _read_project(
 
 
 _PIXI = re.compile(r"^\[tool\.pixi\.", re.MULTILINE)
+
+
+def is_pixi_project(text: str) -> bool:
+    """Whether a ``pyproject.toml`` holds tables of pixi's."""
+    return _PIXI.search(text) is not None
 
 
 def _kind_by_content(text: str, name: str) -> str:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from envguard.errors import InputError
 from envguard.facts.sentences import say
+from envguard.facts.versions import refuse_long_numbers
 from envguard.files import is_file, is_folder, read_bounded, read_utf8
 from envguard.lock.request import FurtherIndex, PassedLine, parse_requirement
 from envguard.redaction import clean_addresses, clean_text
@@ -39,6 +41,7 @@ _DIRECT = re.compile(
 )
 _EGG = re.compile(r"#(?:[^#]*&)?egg=([A-Za-z0-9][\w.-]*)")
 _VCS = re.compile(r"(?:git|hg|svn|bzr)\+|.*\.git(?:@|#|/?$)")
+_LINE = re.compile(r":\d+$")
 _EXTRAS = re.compile(r"\[([\w,\s.-]*)\]$")
 _NAME = re.compile(r"[A-Za-z0-9](?:[\w.-]{0,200}[A-Za-z0-9])?|:all:|:none:")
 _ARCHIVES = (".whl", ".tar.gz", ".zip", ".tar.bz2", ".tgz")
@@ -73,6 +76,8 @@ class FileContents:
         index: The default index that a file names; None for none.
         more_indexes: Further indexes.
         uv_options: What is said of wheels, sources and pre-releases, as uv's options.
+        unless: Requirements that hold where none of some markers does.
+        pythons: What files say of the Python: file and bound, as a specifier.
     """
 
     requirements: list[Requirement] = field(default_factory=list)
@@ -82,28 +87,62 @@ class FileContents:
     index: str | None = None
     more_indexes: list[FurtherIndex] = field(default_factory=list)
     uv_options: list[str] = field(default_factory=list)
+    unless: list[tuple[Requirement, tuple[str, ...]]] = field(default_factory=list)
+    pythons: list[tuple[str, SpecifierSet]] = field(default_factory=list)
 
 
 def load_requirement_files(paths: Iterable[Path]) -> FileContents:
-    """Read requirements files and all that they include.
+    """Read requirements files and all that they include, and other files that ask for packages.
+
+    Of a project what is installed in any case; its extras and groups are left out, which a note
+    says.
 
     Args:
-        paths: The files, in order.
+        paths: The files, in order: requirements files, pyproject.toml, setup.cfg, pixi.toml,
+            conda's environment.yml and explicit lists, Dockerfiles, shell scripts.
 
     Raises:
         InputError: A file cannot be read or includes itself, a line is no requirement, or an
             option is not known. The message names file and line.
     """
-    from envguard.ingest.requirements import read_statements  # most requests name no file
+    from envguard.ingest.request_files import read_request_file  # most requests name no file
 
     found = FileContents()
     for path in paths:
-        for said in read_statements(read_marked(path), str(path), _read_beside):
+        asked = read_request_file(read_marked(path), str(path), _read_beside)
+        found.notes.extend(asked.notes)
+        if asked.requires_python:
+            found.pythons.append((str(path), _python_bound(asked.requires_python, path)))
+        chosen = [said for said in asked.statements if not said.choice]
+        found.notes.extend(_left_out(asked.statements, path))
+        is_project = not path.name.endswith((".txt", ".in"))
+        for said in chosen:
             if said.option:
                 _take_option(said, found)
             else:
                 _take_line(said, found)
+                if said.index and is_project:
+                    _take_index("--extra-index-url", said.index, said.where, found)
+    found.notes[:] = dict.fromkeys(found.notes)
     return found
+
+
+def _python_bound(text: str, path: Path) -> SpecifierSet:
+    try:
+        return SpecifierSet(refuse_long_numbers(text))
+    except ValueError as err:
+        raise InputError(f"{path}: requires-python {text[:100]!r} is no bound") from err
+
+
+def _left_out(statements: Iterable[Statement], path: Path) -> Iterator[str]:
+    """Which extras and groups of a project are not locked."""
+    choices = dict.fromkeys(said.choice for said in statements if said.choice)
+    if choices:
+        yield say(
+            "{file}: left out, because they are only installed when asked for: {choices}",
+            file=path,
+            choices=", ".join(choices),
+        )
 
 
 def read_marked(path: Path) -> str:
@@ -136,7 +175,11 @@ def _take_line(said: Statement, found: FileContents) -> None:
         )
     wanted = found.constraints if said.is_constraint else found.requirements
     if not _is_direct(text):
-        wanted.append(parse_requirement(text, said.where))
+        requirement = parse_requirement(text, said.where)
+        if said.unless:
+            found.unless.append((requirement, said.unless))
+        else:
+            wanted.append(requirement)
     elif pinned := _torch_wheel(text):
         wanted.append(pinned)
     elif not said.is_constraint:
@@ -239,7 +282,8 @@ def _name_in(place: str) -> str:
 def _static_needs(place: str, where: str) -> Iterator[Requirement]:
     """What the pyproject.toml of a local folder states that it needs, with the extras asked for."""
     wanted = _EXTRAS.search(place)
-    folder = Path(where.rpartition(":")[0]).parent / _EXTRAS.sub("", place.removeprefix("file://"))
+    local = place.removeprefix("file://").removeprefix("file:")
+    folder = Path(_LINE.sub("", where)).parent / _EXTRAS.sub("", local)
     path = folder / "pyproject.toml"
     if not is_folder(folder) or not is_file(path):
         return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from envguard.cli.main import main
 from envguard.errors import ExitCode, InputError
 from envguard.lock.requirement_lines import FileContents, load_requirement_files
 
@@ -218,3 +219,123 @@ def test_file_that_is_no_text_is_named(tmp_path: Path) -> None:
 def test_file_of_many_megabytes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="larger than 4 MiB"):
         load(tmp_path, "numpy\n" * 800_000)
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_project_is_asked_for_without_its_extras(tmp_path: Path) -> None:
+    text = """\
+[project]
+name = "x"
+requires-python = ">=3.10,<3.13"
+dependencies = ["torch>=2.6", "flashinfer-python"]
+[project.optional-dependencies]
+serve = ["vllm"]
+[dependency-groups]
+docs = ["sphinx"]
+[tool.uv.sources]
+flashinfer-python = { index = "fl" }
+helper = { path = "helper" }
+[[tool.uv.index]]
+name = "fl"
+url = "https://index.example/fl/"
+explicit = true
+"""
+    found = load_requirement_files((write(tmp_path, "pyproject.toml", text),))
+    assert [str(r) for r in found.requirements] == ["torch>=2.6", "flashinfer-python"]
+    assert [index.url for index in found.more_indexes] == ["https://index.example/fl/"]
+    assert [str(bound) for _, bound in found.pythons] == ["<3.13,>=3.10"]
+    assert any("extra serve, group docs" in note for note in found.notes)
+
+
+def test_a_path_of_a_project_brings_what_its_own_project_needs(tmp_path: Path) -> None:
+    (tmp_path / "part").mkdir()
+    write(tmp_path / "part", "pyproject.toml", '[project]\nname = "p"\ndependencies = ["peft"]\n')
+    text = """\
+[project]
+name = "x"
+dependencies = ["part", "torch"]
+[tool.uv.sources]
+part = { path = "part" }
+"""
+    found = load_requirement_files((write(tmp_path, "pyproject.toml", text),))
+    assert [r.name for r in found.requirements] == ["peft", "torch"]
+    assert [line.name for line in found.passed] == ["part"]
+
+
+def test_a_source_for_some_platforms_leaves_the_others_to_the_index(tmp_path: Path) -> None:
+    text = """\
+[project]
+name = "x"
+dependencies = ["triton"]
+[tool.uv.sources]
+triton = { url = "https://index.example/t-1-py3-none-any.whl", marker = "sys_platform == 'win32'" }
+"""
+    found = load_requirement_files((write(tmp_path, "pyproject.toml", text),))
+    assert not found.requirements
+    assert [(r.name, markers) for r, markers in found.unless] == [
+        ("triton", ("sys_platform == 'win32'",))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("setup.cfg", "[options]\ninstall_requires =\n  torch<3\n  peft\n", ["torch<3", "peft"]),
+        (
+            "environment.yml",
+            "dependencies:\n- python=3.11\n- pytorch::pytorch=2.1.0\n- pytorch-cuda=11.8\n"
+            "- pip:\n  - peft==0.17\n",
+            ["torch==2.1.0", "peft==0.17"],
+        ),
+        (
+            "pixi.toml",
+            '[dependencies]\npython = "3.11.*"\npytorch = "2.6.0"\n[pypi-dependencies]\n'
+            'peft = "*"\n[target.win-64.dependencies]\nxformers = "*"\n',
+            ["torch==2.6.0", "peft"],
+        ),
+        ("Dockerfile", "FROM python:3.11\nRUN pip install 'torch<3' peft\n", ["torch<3", "peft"]),
+        (
+            "conda.txt",
+            "@EXPLICIT\nhttps://c.example/linux-64/numpy-1.26.4-py311h64a7726_0.conda\n"
+            "https://c.example/linux-64/libblas-3.9.0-20_linux64_mkl.conda\n",
+            ["numpy==1.26.4"],
+        ),
+    ],
+)
+def test_every_file_that_asks_for_packages_is_taken(
+    tmp_path: Path, name: str, text: str, expected: list[str]
+) -> None:
+    found = load_requirement_files((write(tmp_path, name, text),))
+    assert [str(r) for r in found.requirements] == expected
+
+
+def test_condas_python_is_the_one_of_the_lock(tmp_path: Path) -> None:
+    text = "dependencies:\n- python=3.10\n- pytorch\n"
+    found = load_requirement_files((write(tmp_path, "environment.yml", text),))
+    assert [str(bound) for _, bound in found.pythons] == ["==3.10.*"]
+    assert any("locked in the form of pip" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("name", ["uv.lock", "poetry.lock", "pylock.toml", "pixi.lock"])
+def test_a_lock_is_no_request(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="is a lock") as caught:
+        load_requirement_files((write(tmp_path, name, "version = 1\n"),))
+    assert "envguard check" in caught.value.hint
+
+
+def test_a_python_outside_the_projects_bound_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = '[project]\nname = "x"\nrequires-python = ">=3.10,<3.12"\ndependencies = ["torch"]\n'
+    path = write(tmp_path, "pyproject.toml", text)
+    machine = ["--gpu", "A100", "--driver", "570.86.15", "--platform", "linux-x86_64"]
+    words = ["lock", "-r", str(path), *machine, "--python-version", "3.13", "--offline"]
+    assert main(words) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "asks for Python <3.12,>=3.10, the lock would be for 3.13" in said
+    assert "--python-version 3.11" in said

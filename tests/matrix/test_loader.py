@@ -68,7 +68,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_manifest_names_schema_and_data(matrix: Matrix) -> None:
     assert matrix.manifest.schema_version == 2
-    assert matrix.manifest.data_version == "2026.11.29"
+    assert matrix.manifest.data_version == "2026.11.30"
 
 
 def test_a_table_is_read_once_and_only_when_asked_for(broken: Break) -> None:
