@@ -106,7 +106,6 @@ REASONS = {
     "envguard.ingest.line_facts": READER,
     "envguard.ingest.line_forms": "the table of what single lines state, apart from its reader",
     "envguard.ingest.block_yaml": "a language of its own, apart from who writes files in it",
-    "envguard.ingest.request_files": "what a file of any kind asks for, for who locks it",
     "envguard.ingest.lock_choose": "which entries of a lock an environment takes",
     "envguard.ingest.lock_pdm": READER,
     "envguard.ingest.lock_poetry": READER,

@@ -13,7 +13,7 @@ from envguard.cli.options import (
     OutputOptions,
     takes,
 )
-from envguard.cli.out import emit_report
+from envguard.cli.out import emit_reports
 
 
 @takes(machine_options=MachineOptions, output=OutputOptions)
@@ -21,8 +21,8 @@ def check(
     subject: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Pins such as torch==2.7.1+cu128, or a file: a lock, requirements.txt, "
-            "pyproject.toml, environment.yml, a Dockerfile or a script."
+            help="Pins such as torch==2.7.1+cu128, or files, judged one after the other: locks, "
+            "requirements.txt, pyproject.toml, environment.yml, Dockerfiles, scripts."
         ),
     ] = None,
     python: Annotated[
@@ -59,12 +59,13 @@ def check(
 ) -> int:
     """Say whether an environment runs on a machine, and what would.
 
-    Without a subject, the interpreter that envguard runs in is judged on this machine.
+    Without a subject, the interpreter that envguard runs in is judged on this machine. Of several
+    files the worst verdict is the answer.
     """
     with begin_probe(python, source, machine_options) as pending:
-        from envguard.cli.checking import check_subject
+        from envguard.cli.checking import check_subjects
 
-        report = check_subject(
+        reports = check_subjects(
             subject or (),
             python=python,
             source=source,
@@ -76,4 +77,4 @@ def check(
             machine_options=machine_options,
             output=output,
         )
-    return emit_report(report, output)
+    return emit_reports(reports, output)

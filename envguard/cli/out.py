@@ -38,18 +38,23 @@ _JSON_FORMATS = {"json", "sarif"}
 
 def emit_report(report: Report, options: OutputOptions) -> int:
     """Render a report, write it, and return the exit code."""
-    from envguard.facts.findings import Status
+    return emit_reports((report,), options)
+
+
+def emit_reports(reports: Sequence[Report], options: OutputOptions) -> int:
+    """Render the reports of several files as one, write it, and return the worst exit code."""
+    from envguard.facts.findings import Status, worst_of
     from envguard.facts.report import exit_code_of
-    from envguard.render import Style, render_report
+    from envguard.render import Style, render_reports
 
     if options.redact:
         from envguard.render.redact import redact
 
-        report = redact(report)
+        reports = [redact(report) for report in reports]
     if options.nagios:
         from envguard.render.nagios import render_nagios
 
-        line, code = render_nagios(clean_value(report))
+        line, code = render_nagios([clean_value(report) for report in reports])
         write_text(line, options.output)
         return code
     is_coloured = options.output is None and wants_colour(no_color=options.no_color)
@@ -59,10 +64,11 @@ def emit_report(report: Report, options: OutputOptions) -> int:
         is_verbose=options.verbose,
         width=screen_width(options.output),
     )
-    text = render_report(report, options.format.value, style)
+    text = render_reports(reports, options.format.value, style)
     is_json = options.format.value in _JSON_FORMATS
     write_text(text, options.output, clean=escaped_in_json if is_json else cleaner(style))
-    return exit_code_of(report.verdict, fail_on=Status(options.fail_on.value))
+    worst = worst_of(report.verdict for report in reports)
+    return exit_code_of(worst, fail_on=Status(options.fail_on.value))
 
 
 def cleaner(style: Style) -> Callable[[str], str]:

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is judged, and remarks on how it came together."""
+    """What is judged, remarks on how it came together, and the file that it is, if it is one."""
 
     facts: Facts
     notes: tuple[str, ...] = ()
+    file: str = ""
 
 
 # Variables of neighbours that state a fact about the machine -> the option they stand for.
@@ -176,10 +177,10 @@ def read_subject(
     pending: PendingFacts | None = None,
     told: Facts | None = None,
 ) -> Subject:
-    """Put the subject of a command together.
+    """Put the one subject of a command together.
 
     Args:
-        words: Pins, or a lockfile.
+        words: Pins, or a file.
         source: ``--from``: a file, or ``-`` for standard input.
         python: ``--python``: another interpreter on this machine.
         options: Machine options.
@@ -188,6 +189,54 @@ def read_subject(
         is_deep: Also read the compiled files of a live environment.
         pending: This machine, where its reading was begun before.
         told: What the log of a run says of the machine that ran it.
+
+    Raises:
+        InputError: Contradicting options, several files, or something that cannot be read.
+    """
+    found = read_subjects(
+        words,
+        source=source,
+        python=python,
+        options=options,
+        matrix=matrix,
+        is_strict=is_strict,
+        is_deep=is_deep,
+        pending=pending,
+        told=told,
+    )
+    if len(found) > 1:
+        files = ", ".join(one.file for one in found)
+        raise InputError(f"one lockfile at a time, not {len(found)}: {files}")
+    return found[0]
+
+
+def read_subjects(
+    words: Sequence[str],
+    *,
+    source: str | None,
+    python: str | None,
+    options: MachineOptions,
+    matrix: Matrix,
+    is_strict: bool = True,
+    is_deep: bool = False,
+    pending: PendingFacts | None = None,
+    told: Facts | None = None,
+) -> tuple[Subject, ...]:
+    """Put the subjects of a command together: each file that it names, on the same machine.
+
+    Args:
+        words: Pins and files; the pins are laid over each file.
+        source: As for :func:`read_subject`, and so are the others.
+        python: Likewise.
+        options: Likewise.
+        matrix: Likewise.
+        is_strict: Likewise.
+        is_deep: Likewise.
+        pending: Likewise.
+        told: Likewise.
+
+    Returns:
+        One a file, in their order; one where no file is named.
 
     Raises:
         InputError: Contradicting options, or something that cannot be read.
@@ -202,10 +251,17 @@ def read_subject(
     is_live = source is None and not options.machine and not stated.is_other_machine
     if is_deep and is_live and not words:
         facts = read_compiled(facts)
-    if words:
-        is_python_stated = bool(python or options.python_version or source or options.machine)
-        facts, notes = _with_words(facts, notes, words, is_python_stated=is_python_stated)
-    return Subject(facts, notes)
+    if not words:
+        return (Subject(facts, notes),)
+    from envguard.cli.inputs import is_lockfile
+
+    is_python_stated = bool(python or options.python_version or source or options.machine)
+    files = list(dict.fromkeys(word for word in words if is_lockfile(word)))
+    pins = [word for word in words if word not in files]
+    base = Subject(facts, notes)
+    return tuple(
+        _with_words(base, file, pins, is_python_stated=is_python_stated) for file in files or [""]
+    )
 
 
 def _check_one_machine(
@@ -291,19 +347,16 @@ def read_source(source: str) -> Facts:
 
 
 def _with_words(
-    facts: Facts, notes: tuple[str, ...], words: Sequence[str], *, is_python_stated: bool
-) -> tuple[Facts, tuple[str, ...]]:
-    """A lockfile takes the environment's place, pins are laid over it."""
-    from envguard.cli.inputs import is_lockfile, lay_lockfile
+    base: Subject, file: str, pins: Sequence[str], *, is_python_stated: bool
+) -> Subject:
+    """A file, if one is named, takes the environment's place, pins are laid over it."""
+    from envguard.cli.inputs import lay_lockfile
     from envguard.ingest.stated_pins import add_pins
 
-    files = [word for word in words if is_lockfile(word)]
-    if len(files) > 1:
-        raise InputError(f"one lockfile at a time, not {len(files)}: {', '.join(files)}")
-    for path in files:
-        facts, remarks = lay_lockfile(facts, path, is_python_stated=is_python_stated)
+    facts, notes = base.facts, base.notes
+    if file:
+        facts, remarks = lay_lockfile(facts, file, is_python_stated=is_python_stated)
         notes = (*notes, *remarks)
-    pins = [word for word in words if word not in files]
     if pins:
         facts = replace(facts, environment=add_pins(facts.environment, pins))
-    return facts, notes
+    return Subject(facts, notes, file)

@@ -99,7 +99,12 @@ class Finding:
 
 def verdict_of(findings: Iterable[Finding]) -> Status:
     """The worst of FAIL > UNKNOWN > WARN > OK; SKIP does not count; nothing at all is OK."""
-    present = {finding.status for finding in findings}
+    return worst_of(finding.status for finding in findings)
+
+
+def worst_of(statuses: Iterable[Status]) -> Status:
+    """The worst of some statuses or verdicts, likewise."""
+    present = set(statuses)
     return next((status for status in _RANK if status in present), Status.OK)
 
 

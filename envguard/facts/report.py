@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -10,7 +10,7 @@ from envguard._version import __version__
 from envguard.errors import ExitCode
 from envguard.facts.codec import to_dict
 from envguard.facts.facts import Facts
-from envguard.facts.findings import Finding, Status, root_cause_of, verdict_of
+from envguard.facts.findings import Finding, Status, root_cause_of, verdict_of, worst_of
 from envguard.values import dataclass
 
 SCHEMA_VERSION = 1
@@ -114,6 +114,22 @@ def report_document(report: Report) -> dict[str, Any]:
         "notes": list(report.notes),
         "facts": {k: v for k, v in body.items() if k != "gaps"},
         "gaps": body["gaps"],
+    }
+
+
+def reports_document(reports: Sequence[Report]) -> dict[str, Any]:
+    """The JSON document of several files: the worst verdict, and under ``reports`` one of each.
+
+    Args:
+        reports: At least one, all of one command and matrix.
+    """
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "envguard", "version": __version__},
+        "matrix": {"version": reports[0].matrix_version},
+        "command": reports[0].command,
+        "verdict": worst_of(report.verdict for report in reports).value,
+        "reports": [report_document(report) for report in reports],
     }
 
 

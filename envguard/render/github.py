@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Status
 from envguard.printable import printable
-from envguard.render.summary import by_gravity, verdict_words
+from envguard.render.summary import by_gravity, title_of, verdict_words
 
 if TYPE_CHECKING:
     from envguard.facts.findings import Finding
@@ -26,7 +26,7 @@ def render_github(report: Report, style: Style) -> str:
         if finding.status in _COMMANDS
     ]
     cause = f" ({report.root_cause})" if report.root_cause else ""
-    lines.append(f"envguard {report.command}: {verdict_words(report)}{cause}")
+    lines.append(f"{_data(title_of(report))}: {verdict_words(report)}{cause}")
     return "\n".join(lines) + "\n"
 
 

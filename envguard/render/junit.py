@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from envguard.facts.findings import Status
 from envguard.printable import printable
-from envguard.render.summary import by_gravity
+from envguard.render.summary import by_gravity, title_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from xml.etree.ElementTree import Element
 
     from envguard.facts.findings import Finding
@@ -21,26 +22,42 @@ _FORBIDDEN = str.maketrans("\ufffe\uffff", "??")
 
 def render_junit(report: Report, style: Style) -> str:
     """Render a suite: failures for ``fail``, errors for ``unknown``, skipped for ``skip``."""
-    from xml.etree.ElementTree import Element, SubElement, indent, tostring
+    return render_junits([report])
 
-    counts = {status: sum(f.status is status for f in report.findings) for status in Status}
-    attributes = {
-        "name": f"envguard {report.command}",
-        "tests": str(len(report.findings)),
-        "failures": str(counts[Status.FAIL]),
-        "errors": str(counts[Status.UNKNOWN]),
-        "skipped": str(counts[Status.SKIP]),
-        "time": "0",
-    }
-    root = Element("testsuites", attributes)
-    suite = SubElement(root, "testsuite", attributes)
+
+def render_junits(reports: Sequence[Report]) -> str:
+    """Render a suite for each report."""
+    from xml.etree.ElementTree import Element, indent, tostring
+
+    findings = [finding for report in reports for finding in report.findings]
+    root = Element("testsuites", _attributes(f"envguard {reports[0].command}", findings))
+    for report in reports:
+        _add_suite(root, report)
+    indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(root, encoding="unicode")}\n'
+
+
+def _add_suite(root: Element, report: Report) -> None:
+    from xml.etree.ElementTree import SubElement
+
+    suite = SubElement(root, "testsuite", _attributes(title_of(report), report.findings))
     for finding in by_gravity(report.findings):
         name = _clean(f"{finding.code} {finding.title}")
         case = SubElement(suite, "testcase", name=name, classname=f"envguard.{report.command}")
         case.set("time", "0")
         _outcome(case, finding)
-    indent(root)
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(root, encoding="unicode")}\n'
+
+
+def _attributes(name: str, findings: Sequence[Finding]) -> dict[str, str]:
+    counts = {status: sum(f.status is status for f in findings) for status in Status}
+    return {
+        "name": _clean(name),
+        "tests": str(len(findings)),
+        "failures": str(counts[Status.FAIL]),
+        "errors": str(counts[Status.UNKNOWN]),
+        "skipped": str(counts[Status.SKIP]),
+        "time": "0",
+    }
 
 
 def _outcome(case: Element, finding: Finding) -> None:

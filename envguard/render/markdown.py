@@ -9,7 +9,13 @@ from envguard.facts.findings import Status
 from envguard.facts.machine import Machine
 from envguard.printable import clean_document, printable
 from envguard.render.page import Style
-from envguard.render.summary import by_gravity, environment_words, machine_words, verdict_words
+from envguard.render.summary import (
+    by_gravity,
+    environment_words,
+    machine_words,
+    title_of,
+    verdict_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +34,7 @@ def render_markdown(report: Report, style: Style) -> str:
     """Render a report as GitHub-flavoured Markdown; names from the machine cannot break it."""
     cause = f" ({report.root_cause})" if report.root_cause else ""
     lines = [
-        f"## envguard {report.command}: {verdict_words(report)}{cause}",
+        f"## {_escape(title_of(report))}: {verdict_words(report)}{cause}",
         "",
         *_subject(report),
         *(f"- note: {_escape(note)}" for note in report.notes),

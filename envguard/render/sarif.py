@@ -6,11 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from envguard._version import __version__
-from envguard.facts.findings import Status
+from envguard.facts.findings import Status, worst_of
 from envguard.printable import printable
 from envguard.render.summary import by_gravity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from envguard.facts.findings import Finding
     from envguard.facts.report import Report
     from envguard.render.page import Style
@@ -37,20 +39,31 @@ _KINDS = {
 
 def render_sarif(report: Report, style: Style) -> str:
     """Render one run; results stand at the line of the lockfile where there is one."""
-    environment = report.facts.environment
-    document = environment.document if environment is not None else None
+    return render_sarifs([report])
+
+
+def render_sarifs(reports: Sequence[Report]) -> str:
+    """Render one run for all reports: services refuse several runs of a tool in one file."""
+    worst = worst_of(report.verdict for report in reports)
+    cause = next((r.root_cause for r in reports if r.verdict is worst), None)
     run = {
-        "tool": {"driver": _driver(report)},
-        "results": [_result(finding, document) for finding in by_gravity(report.findings)],
+        "tool": {"driver": _driver(reports)},
+        "results": [result for report in reports for result in _results(report)],
         "columnKind": "unicodeCodePoints",
-        "properties": {"verdict": report.verdict.value, "rootCause": report.root_cause},
+        "properties": {"verdict": worst.value, "rootCause": cause},
     }
     body = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(body, indent=2, ensure_ascii=False)
 
 
-def _driver(report: Report) -> dict[str, Any]:
-    causes = {finding.code: finding.cause for finding in report.findings}
+def _results(report: Report) -> Iterator[dict[str, Any]]:
+    environment = report.facts.environment
+    document = environment.document if environment is not None else None
+    return (_result(finding, document) for finding in by_gravity(report.findings))
+
+
+def _driver(reports: Sequence[Report]) -> dict[str, Any]:
+    causes = {finding.code: finding.cause for one in reports for finding in one.findings}
     return {
         "name": "envguard",
         "version": __version__,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from envguard.facts.environment import Accelerator
 from envguard.facts.findings import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from envguard.facts.facts import Facts
     from envguard.facts.findings import Finding
     from envguard.facts.report import Report
@@ -48,6 +51,23 @@ def is_outside(report: Report) -> bool:
     torch = report.facts.environment.torch if report.facts.environment else None
     judged = {None, Accelerator.CUDA, Accelerator.CPU}
     return report.command == "check" and torch is not None and torch.accelerator not in judged
+
+
+def title_of(report: Report) -> str:
+    """What a report is headed with: the command, and the file where it is one of several."""
+    file = report.extra.get("file")
+    return f"envguard {report.command}" + (f" {file}" if file else "")
+
+
+def tally_words(reports: Sequence[Report]) -> str:
+    """How many of several files have which verdict, the gravest first."""
+    counts = Counter(verdict_words(report) for report in sorted(reports, key=_gravity))
+    said = "; ".join(f"{count} {words}" for words, count in counts.items())
+    return f"envguard {reports[0].command}: {len(reports)} files: {said}"
+
+
+def _gravity(report: Report) -> int:
+    return _ORDER.index(report.verdict)
 
 
 def verdict_words(report: Report) -> str:

@@ -15,6 +15,7 @@ from envguard.render.summary import (
     environment_words,
     is_outside,
     machine_words,
+    title_of,
     verdict_words,
 )
 
@@ -82,7 +83,7 @@ def _plan_lines(report: Report, style: Style) -> Iterator[str]:
 def _headline(report: Report, style: Style) -> str:
     words = style.paint(verdict_words(report), _COLOURS[report.verdict], "bold")
     cause = f" ({report.root_cause})" if report.root_cause else ""
-    return f"envguard {report.command}: {words}{cause}"
+    return f"{printable(title_of(report))}: {words}{cause}"
 
 
 def _subject_lines(facts: Facts, style: Style) -> Iterator[str]:
