@@ -5,10 +5,14 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import re
 import sys
 import tracemalloc
+from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jsonschema
 import pytest
 
 from envguard.cli.inputs import is_lockfile, read_facts, read_text
@@ -17,8 +21,6 @@ from envguard.errors import InputError
 from tests.ingest.samples import SAMPLES, report
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.stubs.machine import StubMachine
 
 
@@ -103,10 +105,89 @@ def test_pins_are_laid_over_a_lockfile(capsys: pytest.CaptureFixture[str]) -> No
     assert document["root_cause"] == "arch-missing-old-gpu"
 
 
-def test_two_lockfiles_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(capsys, "check", "a.lock", "b.lock", *MACHINE)
+def two_files(folder: Path) -> list[str]:
+    (folder / "requirements.txt").write_text("torch==2.6.0+cu124\n")
+    (folder / "requirements-new.txt").write_text("numpy==2.0\ntorch==2.11.0+cu128\n")
+    return [str(folder / "requirements.txt"), str(folder / "requirements-new.txt")]
+
+
+def test_several_files_are_judged_and_the_worst_verdict_is_the_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = two_files(tmp_path)
+    code, document, _ = run(capsys, "check", good, bad, *MACHINE)
+    assert (code, document["verdict"]) == (1, "fail")
+    reports = document["reports"]
+    assert isinstance(reports, list)
+    assert [(r["file"], r["verdict"]) for r in reports] == [(good, "warn"), (bad, "fail")]
+    assert reports[1]["root_cause"] == "arch-missing-old-gpu"
+    schema = json.loads(files("envguard.render").joinpath("report.schema.json").read_text())
+    jsonschema.validate(document, schema)
+    del reports[0]["file"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, schema)
+
+
+def test_a_file_that_is_named_twice_is_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, _ = two_files(tmp_path)
+    code, document, _ = run(capsys, "check", good, good, *MACHINE)
+    assert code == 0
+    assert "reports" not in document
+
+
+def test_pins_are_laid_over_each_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, document, _ = run(capsys, "check", *two_files(tmp_path), "torch==2.6.0+cu126", *MACHINE)
+    assert code == 0
+    reports = document["reports"]
+    assert isinstance(reports, list)
+    torches = [r["facts"]["environment"]["torch"]["version"] for r in reports]
+    assert torches == ["2.6.0+cu126", "2.6.0+cu126"]
+
+
+def test_text_of_several_files_names_each_and_counts_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = two_files(tmp_path)
+    assert main(["check", good, bad, *MACHINE, "-q"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"envguard check {good}: fits, with warnings (driver-branch-end-of-life)",
+        f"envguard check {bad}: does not fit (arch-missing-old-gpu)",
+        "envguard check: 2 files: 1 does not fit; 1 fits, with warnings",
+    ]
+
+
+def test_a_monitor_gets_one_line_of_several_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = two_files(tmp_path)
+    assert main(["check", good, bad, *MACHINE, "--nagios"]) == 2
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"ENVGUARD CRITICAL - {bad}: GPU001 ")
+    assert "fail=1 " in line
+
+
+def test_the_hook_for_pre_commit_works_on_two_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hook = (Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text()
+    entry = next(line for line in hook.splitlines() if "entry:" in line).split(":")[1].split()
+    pattern = next(line for line in hook.splitlines() if "files:" in line).split(":", 1)[1].strip()
+    named = two_files(tmp_path)
+    assert all(re.search(pattern, Path(name).name) for name in named)
+    assert entry[0] == "envguard"
+    assert main([*entry[1:], *named, *MACHINE]) == 1
+    assert "2 files: 1 does not fit" in capsys.readouterr().out
+
+
+def test_a_file_of_several_that_is_not_there_is_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, _ = two_files(tmp_path)
+    code, _, err = run(capsys, "check", good, str(tmp_path / "b.lock"), *MACHINE)
     assert code == 2
-    assert "one lockfile at a time" in err
+    assert "b.lock" in err
 
 
 def test_nested_files_lie_beside_the_one_that_names_them(

@@ -6,16 +6,20 @@ import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
 
 from envguard.facts.facts import Facts
 from envguard.facts.findings import Status
-from envguard.render import FORMATS, Style, render_report
+from envguard.render import FORMATS, Style, render_report, render_reports
 from envguard.render.nagios import render_nagios
 from envguard.render.redact import redact, redact_text
 from tests.render.reports import HOSTILE, UUID, finding, full_report, report
+
+if TYPE_CHECKING:
+    from envguard.facts.report import Report
 
 PLAIN = Style()
 
@@ -159,6 +163,41 @@ def test_junit_counts_what_it_holds() -> None:
     assert failure.attrib["type"] == "arch-missing-old-gpu"
 
 
+def test_junit_has_a_suite_for_each_of_several_files() -> None:
+    root = ET.fromstring(render_reports(several(), "junit", PLAIN))  # noqa: S314 - our own text
+    assert [suite.attrib["name"] for suite in root] == [
+        "envguard check a.lock",
+        "envguard check b.lock",
+    ]
+    assert (root.attrib["tests"], root.attrib["failures"]) == ("6", "1")
+    assert [suite.attrib["failures"] for suite in root] == ["1", "0"]
+
+
+def test_sarif_of_several_files_is_one_run() -> None:
+    document = json.loads(render_reports(several(), "sarif", PLAIN))
+    jsonschema.validate(document, SARIF_SUBSET)
+    (run,) = document["runs"]
+    assert run["properties"] == {"verdict": "fail", "rootCause": "arch-missing-old-gpu"}
+    places = [r["locations"][0]["physicalLocation"]["artifactLocation"] for r in run["results"]]
+    assert [place["uri"] for place in places] == ["a.lock"] * 5 + ["b.lock"]
+
+
+@pytest.mark.parametrize("name", ["text", "markdown", "github"])
+def test_text_of_several_files_heads_each_with_its_name(name: str) -> None:
+    text = render_reports(several(), name, PLAIN)
+    assert "envguard check a.lock: does not fit" in text
+    assert "envguard check b.lock: fits" in text
+    assert text.splitlines()[-1] == "envguard check: 2 files: 1 does not fit; 1 fits"
+
+
+def several() -> list[Report]:
+    good = report(finding(Status.OK), document="b.lock")
+    both = (full_report("a.lock"), good)
+    return [
+        replace(one, extra={"file": f"{name}.lock"}) for one, name in zip(both, "ab", strict=True)
+    ]
+
+
 def test_github_commands_are_one_line_each_and_decode_back() -> None:
     lines = render_report(full_report("pylock.toml"), "github", PLAIN).splitlines()
     commands = [line for line in lines if line.startswith("::")]
@@ -207,7 +246,7 @@ def test_quiet_text_is_one_line_and_colour_is_asked_for() -> None:
     ],
 )
 def test_nagios_line_and_exit_code(status: Status, word: str, code: int) -> None:
-    line, found = render_nagios(report(finding(status)))
+    line, found = render_nagios([report(finding(status))])
     assert (line.split()[1], found) == (word, code)
     assert line.count("\n") == 1
     assert line.count("|") == 1
