@@ -144,7 +144,8 @@ def test_a_row_for_errors_says_nothing_of_a_log() -> None:
     full = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB."
     assert causes_of(full) == ["gpu-memory-taken"]
     assert causes_of(full, Where.LOG) == []
-    asserted = "CUDA error: device-side assert triggered"
+    asserted = "Indexing.cu:1237: indexSelectSmallIndex: block: [0,0,0], thread: [32,0,0] "
+    asserted += "Assertion `srcIndex < srcSelectDimSize` failed."
     assert causes_of(asserted, Where.LOG) == ["index-out-of-range-on-gpu"]
 
 

@@ -16,6 +16,7 @@ from envguard.facts.findings import Finding, Status
 from envguard.facts.report import Recommendation, Report, make_report
 from envguard.facts.sentences import join_sentences, say
 from envguard.judge import judge
+from envguard.matrix.causes import Scope
 
 if TYPE_CHECKING:
     from envguard.crash.log import Log
@@ -301,10 +302,19 @@ def _of_the_end(case: Case, finding: Finding) -> Finding:
     return replace(finding, status=Status.FAIL) if is_end else finding
 
 
-def _rank(case: Case, finding: Finding) -> tuple[bool, int]:
-    """Causes stand in their order; possible ones stand behind, as their rule gives them."""
-    is_possible = finding.status is Status.UNKNOWN
-    return is_possible, 0 if is_possible else case.matrix.order.rank(finding.cause)
+_SCOPES = (Scope.NODE, Scope.ENVIRONMENT, Scope.JOB)
+
+
+def _rank(case: Case, finding: Finding) -> tuple[bool, int, int]:
+    """Causes stand in their order; possible ones stand behind, as their rule gives them.
+
+    Of those that the order does not name, the node's come first: what it lacks, a job misses.
+    """
+    if finding.status is Status.UNKNOWN:
+        return True, 0, 0
+    row = case.matrix.causes.cause(finding.cause)
+    scope = _SCOPES.index(row.scope) if row is not None else len(_SCOPES)
+    return False, case.matrix.order.rank(finding.cause), scope
 
 
 def _is_accounted_for(case: Case, found: tuple[Finding, ...]) -> bool:

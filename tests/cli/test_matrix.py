@@ -63,7 +63,7 @@ def build(found: dict[str, Any], torch: str, backend: str) -> dict[str, Any]:
 
 def test_without_a_table_they_are_listed_with_their_size(capsys: Capture) -> None:
     text = shown(capsys, "show")
-    assert text.startswith("tables of 2026.11.29; `envguard matrix show TABLE [NAME]` shows one\n")
+    assert text.startswith("tables of 2026.11.30; `envguard matrix show TABLE [NAME]` shows one\n")
     tables = ["torch", "drivers", "gpus", "deepspeed", "packages", "breaks", "toolkits"]
     listed = [line.split()[0] for line in text.splitlines()[3:10]]
     assert listed == tables
@@ -82,7 +82,7 @@ def test_builds_are_marked_for_a_machine_and_the_reasons_are_said(capsys: Captur
     assert "\n1: CUDA 13.0 needs a driver 580 or newer, the driver is 535.104.05\n" in text
     assert "\n2: no code for GPU 0 (Tesla V100), compute capability 7.0\n" in text
     assert "\nmost: runs through minor-version compatibility" in text
-    assert text.endswith("\nmatrix 2026.11.29\n")
+    assert text.endswith("\nmatrix 2026.11.30\n")
 
 
 def test_the_reasons_of_a_build_are_in_the_order_of_the_legend(capsys: Capture) -> None:
@@ -378,7 +378,7 @@ def tables(tmp_path: Path) -> Path:
 
 
 def test_the_shipped_tables_hold(capsys: Capture) -> None:
-    assert shown(capsys, "verify") == "the tables of 2026.11.29 hold what they promise\n"
+    assert shown(capsys, "verify") == "the tables of 2026.11.30 hold what they promise\n"
     assert document(capsys, "verify")["problems"] == []
 
 

@@ -80,7 +80,7 @@ def test_rows_that_agree_with_a_published_wheel_hold(
     text = verified(capsys, *index(server), code=0)
     assert text.splitlines() == [
         *(f"agrees: {line}" for line in AGREED),
-        "the tables of 2026.11.29 hold what they promise and agree with 1 wheel of torch",
+        "the tables of 2026.11.30 hold what they promise and agree with 1 wheel of torch",
     ]
 
 

@@ -74,7 +74,7 @@ def tables(tmp_path: Path, version: str) -> Path:
     folder = tmp_path / f"tables-{version}"
     shutil.copytree(ROOT / "compat_matrix", folder, ignore=shutil.ignore_patterns("*.py*"))
     manifest = folder / "manifest.toml"
-    manifest.write_text(manifest.read_text().replace("2026.11.29", version))
+    manifest.write_text(manifest.read_text().replace("2026.11.30", version))
     return folder
 
 
@@ -131,7 +131,7 @@ def test_fetched_tables_are_used_where_they_are_named_only(
     updated(capsys, "--from", f"{served.url}/release.json")
     (folder,) = kept(tmp_path)
     assert main(["matrix", "show"]) == 0
-    assert capsys.readouterr().out.startswith("tables of 2026.11.29;")
+    assert capsys.readouterr().out.startswith("tables of 2026.11.30;")
     assert main(["matrix", "show", "--matrix", str(folder)]) == 0
     assert capsys.readouterr().out.startswith("tables of 2027.01.31;")
 
@@ -240,7 +240,7 @@ def test_tables_that_are_not_newer_are_left_where_they_are(
 ) -> None:
     assert pack([str(served.folder), "--matrix", str(ROOT / "compat_matrix")]) == 0
     text = updated(capsys, "--from", f"{served.url}/release.json")
-    assert text == "nothing newer: 2026.11.29 is offered, 2026.11.29 is in use\n"
+    assert text == "nothing newer: 2026.11.30 is offered, 2026.11.30 is in use\n"
     assert served.asked == ["/release.json"]
     assert kept(tmp_path) == []
 

@@ -154,13 +154,13 @@ GENERAL: list[Case] = [
         "uv.toml",
         'checked = "2026-11-29"',
         'checked = "2026-12-01"',
-        "uv.toml: sources.uv-backend.checked: 2026-12-01 is after 2026.11.29",
+        "uv.toml: sources.uv-backend.checked: 2026-12-01 is after 2026.11.30",
     ),
     (
         "manifest.toml",
-        'data_version = "2026.11.29"',
+        'data_version = "2026.11.30"',
         'data_version = "newest"',
-        "manifest.toml: data_version: 'newest' is not a date such as 2026.11.29",
+        "manifest.toml: data_version: 'newest' is not a date such as 2026.11.30",
     ),
 ]
 
