@@ -385,11 +385,12 @@ class _Choice:
             return _no_page_of_torch(self.attempts[0].reason)
         if failed and all(reason.endswith(NO_PAGE) for item in failed for reason in item.reasons):
             return _no_page_of_torch(failed[0].reasons[0])
+        untried = len(self.candidates) - len(failed)
+        remark = f", {untried} more were not tried" if untried else ""
         return NoCandidateError(
             f"none of the {len(failed)} builds that serve the machines can be resolved with the "
-            f"request:{grouped_reasons(failed)}",
-            hint=self._what_would_do()
-            or "loosen the bounds of the packages named, or state machines that they serve",
+            f"request{remark}:{grouped_reasons(failed)}",
+            hint=self._what_would_do() or _what_to_loosen(untried),
             failed=tuple(failed),
         )
 
@@ -408,6 +409,11 @@ class _Choice:
                     target=self.request.target.python_words,
                 )
         return ""
+
+
+def _what_to_loosen(untried: int) -> str:
+    others = "; --torch or --backend names a build that was not tried" if untried else ""
+    return f"loosen the bounds of the packages named, or state machines that they serve{others}"
 
 
 def _nothing_newer(bounds: Iterable[Requirement]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,21 @@ def test_pin_that_no_machine_serves_is_refused_with_what_it_takes(
     assert "0.34.0 needs torch==2.15.0; the builds for cu126 that serve" in caught.value.message
     assert all(len(line) < 400 for line in lines)
     assert caught.value.hint.startswith("what it takes is torch 2.15.0+cu13")
+
+
+def test_builds_that_were_not_tried_are_counted_in_the_refusal(
+    index: LoopbackIndex, matrix: Matrix, uv: Uv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("envguard.lock.choose.MAX_TRIES", 1)
+    monkeypatch.setattr("envguard.lock.choose.ruled_out", lambda *_: "")  # each fails by itself
+    monkeypatch.setattr("envguard.lock.survey._MOST_BACKENDS", 1)
+    with pytest.raises(NoBuildError) as caught:
+        plan_lock(ask(index, "server==0.34.0", "torch<2.9", machines=(h100(),)), matrix, uv)
+    first = caught.value.message.splitlines()[0]
+    found = re.search(r"none of the (\d+) builds .* request, (\d+) more were not tried:", first)
+    assert found is not None
+    assert int(found[2]) > 0
+    assert "--torch or --backend names a build that was not tried" in caught.value.hint
 
 
 @pytest.mark.parametrize(
