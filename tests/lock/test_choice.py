@@ -112,3 +112,29 @@ def test_what_lock_writes_check_calls_fit(
     assert lock(*words, *V100, *TARGET, "--style", style, "-o", form) == 0
     assert Path(form).is_file()
     assert main(["check", form, *V100, *TARGET]) == 0
+
+
+ELSEWHERE = {
+    "linux-aarch64": ("--gpu", "GH200", "--driver", "580.65.06", "--glibc", "2.35"),
+    "windows-x86_64": ("--gpu", "RTX 4090", "--driver", "580.97"),
+}
+
+
+@pytest.mark.parametrize("platform", ELSEWHERE)
+@pytest.mark.parametrize(
+    ("form", "style"),
+    [("pylock.toml", "urls"), ("requirements.txt", "urls"), ("requirements.txt", "index")],
+)
+def test_what_lock_writes_for_other_platforms_check_calls_fit(
+    lock: Lock, platform: str, form: str, style: str
+) -> None:
+    machine = (*ELSEWHERE[platform], "--platform", platform, "--python-version", "3.12")
+    words = ("torch", "torchvision", "accelerate")
+    assert lock(*words, *machine, "--style", style, "-o", form) == 0
+    assert main(["check", form, *machine, "--format", "json"]) == 0
+
+
+def test_what_lock_writes_for_one_platform_does_not_fit_another(lock: Lock) -> None:
+    own = (*ELSEWHERE["windows-x86_64"], "--platform", "windows-x86_64", "--python-version", "3.12")
+    assert lock("torch", *own, "-o", "pylock.toml") == 0
+    assert main(["check", "pylock.toml", *V100, *TARGET]) == 1
