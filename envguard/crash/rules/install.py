@@ -32,7 +32,9 @@ _PASSING = re.compile(r"ninstall(?:ing|ed) torch|existing installation|No matchi
 
 def check_cpu_build_installed(case: Case) -> Iterator[Finding]:
     """A CPU build was installed or runs, and something shows that a CUDA build was meant."""
-    conda, found = case.matches("conda-cpu-build"), _cpu_build(case)
+    # What a solver names among its reasons for having no plan was chosen by nobody.
+    conda = () if case.log.has("conda-unsatisfiable") else case.matches("conda-cpu-build")
+    found = _cpu_build(case)
     if (not conda and found is None) or case.log.has(*_EXPLAINED):
         return
     wanted = _wanted(case, found or conda[0])
