@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envguard.crash.case import Case
+    from envguard.signatures import SignatureMatch
 
 _BYTES = re.compile(r"([\d.]{1,12}) (KiB|MiB|GiB)")
 _UNITS = {"KiB": 2**-20, "MiB": 2**-10, "GiB": 1.0}
@@ -28,6 +29,13 @@ def check_gpu_memory(case: Case) -> Iterator[Finding]:
     if other is not None:
         yield other
         return
+    told = _of_block(case)
+    if told is not None:
+        slug, shown = told
+        yield make_finding(
+            case, slug, Status.FAIL, (*named[:1], *shown, *named[1:]), more=_fragments(case)
+        )
+        return
     stage = case.log.last("zero-stage")
     number = stage.number("stage", "stage2", "stage3") if stage is not None else None
     if stage is not None and number in {1, 2}:
@@ -38,6 +46,48 @@ def check_gpu_memory(case: Case) -> Iterator[Finding]:
     yield make_finding(
         case, "gpu-oom-states-plus-activations", Status.FAIL, named, more=_fragments(case)
     )
+
+
+_OF_FRAME = {
+    "oom-in-evaluation": "gpu-oom-states-plus-activations.evaluation",
+    "oom-in-generation": "gpu-oom-states-plus-activations.generation",
+    "oom-in-attention": "gpu-oom-states-plus-activations.attention",
+    "oom-at-logits": "gpu-oom-states-plus-activations.logits",
+    "oom-in-optimizer": "gpu-oom-states-plus-activations.optimizer",
+    "oom-at-load": "gpu-oom-states-plus-activations.load",
+}
+# A block of attention or of the logits below this is one among many, and not what fills the GPU.
+_LARGE_GIB = 1.0
+_ONE_BLOCK = {"oom-in-attention", "oom-at-logits"}
+# Lines of a traceback from the frame that asked for memory to the exception.
+_FRAME_LINES = 12
+
+
+def _of_block(case: Case) -> tuple[str, tuple[SignatureMatch, ...]] | None:
+    """What the failed allocation itself tells: one process, pieces, or the frame that asked."""
+    alone = case.log.first("fsdp-no-shard")
+    if alone is not None:
+        return "gpu-oom-states-plus-activations.one-process", (alone,)
+    hit = case.log.first("cuda-oom")
+    asked = _gib(hit.groups.get("req") or "") if hit is not None else 0.0
+    if hit is None or not asked:
+        return None
+    detail = case.log.first("cuda-oom-detail")
+    if detail is not None and _gib(detail.groups["res"]) >= asked:
+        return "gpu-oom-states-plus-activations.fragments", (detail,)
+    frame = _frame_before(case, hit, asked)
+    return (_OF_FRAME[frame.id], (frame,)) if frame is not None else None
+
+
+def _frame_before(case: Case, hit: SignatureMatch, asked: float) -> SignatureMatch | None:
+    """The frame that asked for the memory: the last one above the exception that is known."""
+    frames = [
+        frame
+        for frame in case.log.all(*_OF_FRAME)
+        if 0 <= hit.order - frame.order <= _FRAME_LINES
+        and (asked >= _LARGE_GIB or frame.id not in _ONE_BLOCK)
+    ]
+    return max(frames, key=lambda frame: frame.order, default=None)
 
 
 def _gib(text: str) -> float:
