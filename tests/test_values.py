@@ -88,6 +88,31 @@ class Worded:
         return f"<{self.word}>"
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Has every kind of field."""
+
+    number: int
+    words: dict[str, int] = dataclasses.field(default_factory=dict)
+    by_name: int = dataclasses.field(default=2, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.number < 0:
+            raise ValueError("less than nothing")
+
+
+def test_the_first_value_is_made_as_the_others() -> None:
+    first, second = Counted(1), Counted(1, by_name=2)
+    assert first == second
+    assert first.words == {}
+    assert first.words is not second.words
+    for _ in range(2):
+        with pytest.raises(ValueError, match="less than nothing"):
+            Counted(-1)
+        with pytest.raises(TypeError, match=r"Counted\.__init__\(\) takes from 2 to 3 positional"):
+            Counted(1, {}, 3)  # type: ignore[call-arg]  # that is what is refused
+
+
 def test_what_a_class_says_of_itself_stays() -> None:
     assert repr(Worded("a")) == "<a>"
     assert Worded("a") == Worded("a")
@@ -96,7 +121,8 @@ def test_what_a_class_says_of_itself_stays() -> None:
 
 
 def test_a_value_survives_pickling() -> None:
-    assert pickle.loads(pickle.dumps(Worded("a"))) == Worded("a")  # noqa: S301 - our own
+    for value in (Worded("a"), Counted(1, {"a": 1}, by_name=3)):
+        assert pickle.loads(pickle.dumps(value)) == value  # noqa: S301 - our own
 
 
 def test_ordered_and_changeable_classes_are_the_standard_ones() -> None:

@@ -20,7 +20,6 @@ from envguard.facts.facts import Facts
 from envguard.ingest.detect import told_facts
 from envguard.ingest.plain_text import KeptText
 from envguard.redaction import clean_addresses
-from envguard.supervise.run import changes_since
 from envguard.supervise.run_record import find_record, read_log, split_words
 from envguard.values import dataclass
 
@@ -132,6 +131,8 @@ def _circumstances(crash: CrashOptions, record: RunRecord | None) -> Circumstanc
 def _notes_of(record: RunRecord | None) -> tuple[str, ...]:
     if record is None:
         return ()
+    from envguard.supervise.run import changes_since  # most logs are no record
+
     unfinished = record.end is None
     said = ("the record has no end: envguard run was itself killed, or still runs",) * unfinished
     return (*said, *record.lost, *changes_since(record.folder.parent, record.folder))

@@ -20,6 +20,7 @@ from envguard.ingest.line_forms import (
     DRIVER_VERSION,
     ELSEWHERE,
     FORMS,
+    GPU_LITERALS,
     GPU_NAME,
     LABELS,
     PACKAGES,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from envguard.facts.environment import Environment
+    from envguard.ingest.line_forms import LineForm
 
 SOURCE = "text"
 _MAX_LINE = 400
@@ -59,7 +61,7 @@ _PYTHON = re.compile(r"(?:Python )?([23]\.[0-9]{1,2}(?:\.[0-9]{1,3})?)(.*)")
 _CAPABILITY = re.compile(r"(?:sm_)?([0-9]{1,2})(?:\.|, ?)?([0-9])\b")
 _SIZE = re.compile(r"([0-9]{1,8}(?:\.[0-9]{1,3})?) ?(MB|MiB|GB|GiB|TB|TiB|G|T)\b")
 _UNITS = {"M": 1024**2, "G": 1024**3, "T": 1024**4}
-_KNOWN_GPU = re.compile(
+_KNOWN_GPU = (
     rf"{GPU_NAME}|NVIDIA [A-Za-z]{{0,12}} ?[A-Za-z]{{0,4}}[0-9]|"
     r"GeForce|Quadro|Tesla|TITAN|Orin\b|Jetson|Thor\b|Tegra"
 )
@@ -131,22 +133,32 @@ def _told(lines: Sequence[str]) -> Iterator[Told]:
     section, count, is_code = "", 0, False
     pending = ""
     answered: set[int] = set()
+    forms = _forms_in("\n".join(lines).lower(), FORMS)  # most texts hold the words of few
     for number, line in enumerate(lines):
         text = line.strip(_BULLETS + "\\/") if len(line) <= _MAX_LINE else ""
         was_code, is_code = is_code, text.startswith('File "')
         if not text or is_code or was_code or count >= _MAX_TOLD:
             continue
         section = _section(text) or section
-        found = [*_labelled(line, number, section), *_matched(line.strip(), number)]
+        lowered = line.lower()
+        found = [
+            *_labelled(line, number, section),
+            *_matched(line.strip(), number, _forms_in(lowered, forms)),
+        ]
         if pending and text.lower().startswith("version:"):
             found += _package(pending, text[8:].strip(), FormKind.LABEL, number)
         pending = text[5:].strip() if text.startswith("Name:") else ""
         answers = tuple(_answers(line, lines[number + 1 : number + 1 + _NEXT], number + 1))
         answered |= {one.line for one in answers}
-        if number not in answered:
+        if number not in answered and any(word in lowered for word in GPU_LITERALS):
             found += _own_line(text, number)
         count += len(found) + len(answers)
         yield from (*found, *answers)
+
+
+def _forms_in(lowered: str, forms: Iterable[LineForm]) -> list[LineForm]:
+    """The forms of which a text, in lower case, holds a literal."""
+    return [form for form in forms if form.may_match(lowered)]
 
 
 def _section(text: str) -> str:
@@ -161,14 +173,14 @@ def _own_line(text: str, number: int) -> Iterator[Told]:
 
 
 def _labelled(line: str, number: int, section: str) -> Iterator[Told]:
-    row = _ROW.fullmatch(line.strip())
+    row = _ROW.fullmatch(line.strip()) if "|" in line else None
     pieces = [f"{row[1].strip()}: {row[2].strip()}"] if row else _PIECE.split(line)
     for piece in pieces:
         match = _LABELLED.fullmatch(piece.strip(_BULLETS))
         if match is None:
             continue
         label, value = match[1], match[2].strip("`*\"', \t")
-        if "==" in piece and ELSEWHERE.search(piece):
+        if "==" in piece and re.search(ELSEWHERE, piece):
             continue
         yield from _of_label(label, value, number, section)
 
@@ -205,18 +217,18 @@ def _package(label: str, value: str, kind: FormKind, number: int) -> Iterator[To
         yield Told("package", match[1], kind, number, name=name)
 
 
-def _matched(line: str, number: int) -> Iterator[Told]:
-    for form in FORMS:
+def _matched(line: str, number: int, forms: Sequence[LineForm]) -> Iterator[Told]:
+    prose = [form for form in forms if form.kind is FormKind.PROSE]
+    for form in forms:
         if form.kind is FormKind.OWN_WORD:
             for match in form.pattern.finditer(line):
                 yield from _of_match(form.field, match, form.kind, number)
-    for clause in _CLAUSE.split(line):
-        if ELSEWHERE.search(clause):
+    for clause in _CLAUSE.split(line) if prose else ():
+        if re.search(ELSEWHERE, clause):
             continue
-        for form in FORMS:
-            if form.kind is FormKind.PROSE:
-                for match in form.pattern.finditer(clause):
-                    yield from _of_match(form.field, match, form.kind, number)
+        for form in prose:
+            for match in form.pattern.finditer(clause):
+                yield from _of_match(form.field, match, form.kind, number)
 
 
 def _of_match(name: str, match: re.Match[str], kind: FormKind, number: int) -> Iterator[Told]:
@@ -238,7 +250,7 @@ def _of_match(name: str, match: re.Match[str], kind: FormKind, number: int) -> I
 
 def _answers(line: str, following: Sequence[str], number: int) -> Iterator[Told]:
     """What a cell or a one-liner printed for ``torch.__version__`` and its like, in that order."""
-    asked = [_ASKED[words] for words in _QUESTION.findall(line)]
+    asked = [_ASKED[words] for words in _QUESTION.findall(line)] if "torch." in line else []
     values: list[tuple[int, str]] = []
     for offset, text in enumerate(following if asked else ()):
         if _QUESTION.search(text):
@@ -296,7 +308,7 @@ def _checked_gpu(value: str) -> tuple[str, str] | None:
     text = re.sub(r"^cuda:[0-9]{1,2} ", "", value).partition(" : ")[0].strip()
     if text.isdecimal():
         return ("gpu_count", text) if 0 < int(text) <= _MAX_COUNT else None
-    found = _KNOWN_GPU.search(text)
+    found = re.search(_KNOWN_GPU, text)
     if not found or len(text) > 200:
         return None
     # a list with more words around it gives the names only

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
+from functools import cached_property
 
 from envguard.values import dataclass
 
@@ -16,7 +17,7 @@ class FormKind(IntEnum):
     PROSE = 2  # a person's or another program's sentence
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LineForm:
     """One form.
 
@@ -25,14 +26,25 @@ class LineForm:
             whose), ``driver``, ``driver_cuda``, ``driver_number`` (12040), ``gpu``, ``gpu_count``,
             ``capability``, ``python``, ``platform``, ``os``, ``libc``, ``gcc``, ``ram``,
             ``architecture``, ``available``, ``package``.
-        pattern: Its first group is the value; ``name``, where it has that, the package or the
+        literals: Texts in lower case of which a line that it matches holds one, whatever its case.
+        regex: Its first group is the value; ``name``, where it has that, the package or the
             numbers of GPUs, ``count`` how many.
         kind: See there.
     """
 
     field: str
-    pattern: re.Pattern[str]
+    literals: tuple[str, ...]
+    regex: str
     kind: FormKind
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled pattern, made when a line first holds one of the literals."""
+        return re.compile(self.regex)
+
+    def may_match(self, lowered: str) -> bool:
+        """Whether a text, in lower case, holds one of the literals."""
+        return any(text in lowered for text in self.literals)
 
 
 # Labels in lower case without marks and brackets -> what their value is.
@@ -295,96 +307,155 @@ _LAST = r"(?: ?[x×*] ?(?P<last>[0-9]{1,3})\b)?"  # noqa: RUF001 - likewise
 _BARE = r"(?:[1-5]0[5-9]0)(?: ?(?:Ti|ti|TI|SUPER|super|D)\b)?"
 
 
-def _forms(kind: FormKind, *rows: tuple[str, str]) -> tuple[LineForm, ...]:
-    return tuple(LineForm(field, re.compile(pattern), kind) for field, pattern in rows)
+# Every product name that stands for a GPU holds one of these.
+GPU_LITERALS = (
+    *("rtx", "gtx", "quadro", "titan", "tesla", "v100", "p100", "p40", "t4", "k80", "m40", "m60"),
+    *("a10", "a16", "a30", "a40", "a50", "a60", "a80", "l20", "l4"),
+    *("h10", "h20", "h80", "b10", "b20", "b30"),
+)
+
+
+def _forms(kind: FormKind, *rows: tuple[str, str | tuple[str, ...], str]) -> tuple[LineForm, ...]:
+    return tuple(
+        LineForm(field, (words,) if isinstance(words, str) else words, regex, kind)
+        for field, words, regex in rows
+    )
 
 
 _OWN_WORDS = _forms(
     FormKind.OWN_WORD,
     # torch, of the driver that it met and of the GPU that it runs on
-    ("driver_number", r"\(found version ([0-9]{4,5})\)"),
-    ("gpu", r"((?:NVIDIA |Tesla |GeForce |Quadro )[^:\"'|]{2,60}?) with CUDA capability sm_[0-9]"),
-    ("gpu", r"Found GPU ?[0-9]{1,3} (.{3,60}?) which is of cuda capability"),
+    ("driver_number", "(found version ", r"\(found version ([0-9]{4,5})\)"),
+    (
+        "gpu",
+        " with cuda capability sm_",
+        r"((?:NVIDIA |Tesla |GeForce |Quadro )[^:\"'|]{2,60}?) with CUDA capability sm_[0-9]",
+    ),
+    (
+        "gpu",
+        "which is of cuda capability",
+        r"Found GPU ?[0-9]{1,3} (.{3,60}?) which is of cuda capability",
+    ),
     # its extension builder and DeepSpeed's, of the toolkit and of torch
-    ("nvcc", rf"detected CUDA version \(({_TWO_OR_MORE})\)"),
-    ("cuda", rf"(?:^|compile )PyTorch \(({_TWO_OR_MORE})\)\. Please"),
-    ("nvcc", rf"Installed CUDA version ({_TWO_OR_MORE}) does not match"),
-    ("cuda", rf"version torch was compiled with ({_TWO_OR_MORE})"),
-    ("cuda", rf"^[ -]*CUDA Runtime ({_TWO_OR_MORE})$"),
+    ("nvcc", "detected cuda version", rf"detected CUDA version \(({_TWO_OR_MORE})\)"),
+    ("cuda", "pytorch (", rf"(?:^|compile )PyTorch \(({_TWO_OR_MORE})\)\. Please"),
+    ("nvcc", "installed cuda version", rf"Installed CUDA version ({_TWO_OR_MORE}) does not match"),
+    (
+        "cuda",
+        "version torch was compiled with",
+        rf"version torch was compiled with ({_TWO_OR_MORE})",
+    ),
+    ("cuda", "cuda runtime ", rf"^[ -]*CUDA Runtime ({_TWO_OR_MORE})$"),
     # programs that print their own version
-    ("nvcc", rf"Cuda compilation tools, release ({_TWO_OR_MORE})"),
-    ("gcc", r"^gcc \((.{1,80}\) [0-9.]{3,12})"),
-    ("libc", r"^ldd \(.{1,80}\) ([0-9]\.[0-9]{1,3})$"),
-    ("python", rf"^Python ({_TWO_OR_MORE})(?:$| \(|\s*\|)"),
-    ("python", rf"\bPython version is ({_TWO_OR_MORE})"),
-    ("platform", r"^(Linux \S{1,80} [0-9]\S{1,80} #\S.{0,160} (?:x86_64|aarch64)(?: GNU/Linux)?)$"),
-    ("driver", rf"NVIDIA-SMI .{{0,60}}(?:Driver|KMD) Version ?: ?({DRIVER_VERSION})"),
-    ("driver_cuda", rf"NVIDIA-SMI .{{0,120}}CUDA (?:UMD )?Version ?: ?({_TWO_OR_MORE})"),
-    ("driver", r"^(?:NVIDIA )?[Dd]river ([0-9.]{4,14})$"),
-    ("driver", rf"NVRM version: NVIDIA .{{0,60}}?({DRIVER_VERSION})"),
-    ("driver", rf"kernel version ({DRIVER_VERSION}) does not match"),
+    ("nvcc", "cuda compilation tools", rf"Cuda compilation tools, release ({_TWO_OR_MORE})"),
+    ("gcc", "gcc (", r"^gcc \((.{1,80}\) [0-9.]{3,12})"),
+    ("libc", "ldd (", r"^ldd \(.{1,80}\) ([0-9]\.[0-9]{1,3})$"),
+    ("python", "python ", rf"^Python ({_TWO_OR_MORE})(?:$| \(|\s*\|)"),
+    ("python", "python version is", rf"\bPython version is ({_TWO_OR_MORE})"),
+    (
+        "platform",
+        "linux ",
+        r"^(Linux \S{1,80} [0-9]\S{1,80} #\S.{0,160} (?:x86_64|aarch64)(?: GNU/Linux)?)$",
+    ),
+    (
+        "driver",
+        "nvidia-smi ",
+        rf"NVIDIA-SMI .{{0,60}}(?:Driver|KMD) Version ?: ?({DRIVER_VERSION})",
+    ),
+    (
+        "driver_cuda",
+        "nvidia-smi ",
+        rf"NVIDIA-SMI .{{0,120}}CUDA (?:UMD )?Version ?: ?({_TWO_OR_MORE})",
+    ),
+    ("driver", "driver ", r"^(?:NVIDIA )?[Dd]river ([0-9.]{4,14})$"),
+    ("driver", "nvrm version: nvidia", rf"NVRM version: NVIDIA .{{0,60}}?({DRIVER_VERSION})"),
+    ("driver", "kernel version ", rf"kernel version ({DRIVER_VERSION}) does not match"),
     # front ends and trainers
-    ("gpu", r"^Device: cuda:[0-9]{1,2} (.{3,60}?) : \w"),
-    ("gpu", r"Torch detected GPU: (.{3,60}?) VRAM"),
-    ("ram", r"Total VRAM [0-9]{3,7} MB, total RAM ([0-9]{3,8} MB)"),
-    ("cuda", rf"Torch backend: nVidia CUDA ({_TWO_OR_MORE})"),
-    ("torch", rf"(?:INFO|\]) +Torch ({TORCH_VERSION})$"),
-    ("gpu", r"^\\\\ +/\| +(NVIDIA .{3,60}?)\. Num GPUs"),
-    ("gpu_count", r"\bNum GPUs ?= ?([0-9]{1,3})\b"),
-    ("gpu", r"\bGPU: (.{3,60}?)\. Max memory: "),
-    ("torch", rf"\bTorch: ({TORCH_VERSION})\. CUDA[ :=]"),
-    ("cuda", rf"\. CUDA Toolkit[:=\s]{{1,3}}({_TWO_OR_MORE})\. Triton"),
-    ("package", r"\b(?P<name>Transformers)[:=\s]{1,3}([0-9][0-9A-Za-z.]{2,20}?)\.(?:$| )"),
-    ("package", r"\b(?P<name>Unsloth) ([0-9]{4}\.[0-9.]{2,10}): "),
-    ("package", r"\[?(?P<name>Xformers) = ([0-9][0-9A-Za-z.]{2,20}?)\. "),
-    ("package", r"(?P<name>DeepSpeed) info: version=([^,\s]{3,40})"),
-    ("package", r"\bLLM engine \((?P<name>)v([0-9][0-9A-Za-z.+]{2,30})\)"),
-    ("capability", r"Highest Compute Capability: \(?([0-9]{1,2}(?:\.|, )[0-9])\)?"),
+    ("gpu", "device: cuda:", r"^Device: cuda:[0-9]{1,2} (.{3,60}?) : \w"),
+    ("gpu", "torch detected gpu: ", r"Torch detected GPU: (.{3,60}?) VRAM"),
+    ("ram", "total vram ", r"Total VRAM [0-9]{3,7} MB, total RAM ([0-9]{3,8} MB)"),
+    ("cuda", "torch backend: ", rf"Torch backend: nVidia CUDA ({_TWO_OR_MORE})"),
+    ("torch", " torch ", rf"(?:INFO|\]) +Torch ({TORCH_VERSION})$"),
+    ("gpu", "num gpus", r"^\\\\ +/\| +(NVIDIA .{3,60}?)\. Num GPUs"),
+    ("gpu_count", "num gpus", r"\bNum GPUs ?= ?([0-9]{1,3})\b"),
+    ("gpu", "max memory: ", r"\bGPU: (.{3,60}?)\. Max memory: "),
+    ("torch", "torch: ", rf"\bTorch: ({TORCH_VERSION})\. CUDA[ :=]"),
+    ("cuda", "cuda toolkit", rf"\. CUDA Toolkit[:=\s]{{1,3}}({_TWO_OR_MORE})\. Triton"),
+    (
+        "package",
+        "transformers",
+        r"\b(?P<name>Transformers)[:=\s]{1,3}([0-9][0-9A-Za-z.]{2,20}?)\.(?:$| )",
+    ),
+    ("package", "unsloth ", r"\b(?P<name>Unsloth) ([0-9]{4}\.[0-9.]{2,10}): "),
+    ("package", "xformers = ", r"\[?(?P<name>Xformers) = ([0-9][0-9A-Za-z.]{2,20}?)\. "),
+    ("package", "deepspeed info: version=", r"(?P<name>DeepSpeed) info: version=([^,\s]{3,40})"),
+    ("package", "llm engine (", r"\bLLM engine \((?P<name>)v([0-9][0-9A-Za-z.+]{2,30})\)"),
+    (
+        "capability",
+        "highest compute capability: ",
+        r"Highest Compute Capability: \(?([0-9]{1,2}(?:\.|, )[0-9])\)?",
+    ),
     # pip and uv, of what is installed
     (
         "package",
+        "requirement already satisfied: ",
         r"Requirement already satisfied: (?P<name>[A-Za-z0-9._-]{1,80})\S{0,80} in "
         r".{1,200}\(([0-9][^()\s]{1,60})\)$",
     ),
-    ("package", r"but you have (?P<name>[A-Za-z0-9._-]{1,80}) ([0-9]\S{1,60}) which is"),
-    ("torch", rf"PyTorch +\S{{3,40}}.{{0,40}}\(you have ({TORCH_VERSION})\)"),
-    ("python", rf"Python +\S{{3,20}} \(you have ({_TWO_OR_MORE})\)"),
-    ("package", r"^\+ (?P<name>[A-Za-z0-9._-]{1,80})==([0-9]\S{1,60})$"),
+    (
+        "package",
+        "but you have ",
+        r"but you have (?P<name>[A-Za-z0-9._-]{1,80}) ([0-9]\S{1,60}) which is",
+    ),
+    ("torch", "(you have ", rf"PyTorch +\S{{3,40}}.{{0,40}}\(you have ({TORCH_VERSION})\)"),
+    ("python", "(you have ", rf"Python +\S{{3,20}} \(you have ({_TWO_OR_MORE})\)"),
+    ("package", "==", r"^\+ (?P<name>[A-Za-z0-9._-]{1,80})==([0-9]\S{1,60})$"),
 )
 _SENTENCES = _forms(
     FormKind.PROSE,
     (
         "torch",
+        "torch",
         rf"{_NOT_INSIDE}(?:[Pp]y)?[Tt]orch(?: [Vv]ersion| ver\.?)?[ :=]{{1,3}}[vV]?"
         rf"({TORCH_VERSION})(?![\w.]*[\w/])",
     ),
-    ("torch", rf"{_NOT_INSIDE}(?:[Pp]y)?[Tt]orch==({TORCH_VERSION})(?![\w.]*[\w/])"),
+    ("torch", "torch==", rf"{_NOT_INSIDE}(?:[Pp]y)?[Tt]orch==({TORCH_VERSION})(?![\w.]*[\w/])"),
     (
         "any_cuda",
+        "cuda",
         rf"{_NOT_INSIDE}(?:CUDA|cuda|Cuda)(?: [Vv]ersion)?[ :=]{{1,3}}[vV]?({_TWO_OR_MORE})",
     ),
-    ("driver", rf"(?i:driver)s?(?i: version)?[ :=v]{{1,4}}({DRIVER_VERSION})(?![\d.]*\d)"),
-    ("driver", rf"(?<![\w.])({DRIVER_VERSION})(?i: (?:nvidia )?drivers?\b)"),
+    (
+        "driver",
+        "driver",
+        rf"(?i:driver)s?(?i: version)?[ :=v]{{1,4}}({DRIVER_VERSION})(?![\d.]*\d)",
+    ),
+    ("driver", "driver", rf"(?<![\w.])({DRIVER_VERSION})(?i: (?:nvidia )?drivers?\b)"),
     (
         "driver_cuda",
+        "cuda version",
         rf"(?:Driver Version: ?{DRIVER_VERSION} {{1,20}})CUDA Version: ?({_TWO_OR_MORE})",
     ),
     (
         "nvcc",
+        ("nvcc", "cuda toolkit"),
         rf"{_NOT_INSIDE}(?:nvcc|CUDA [Tt]oolkit|cuda toolkit)[ :=]{{1,3}}[vV]?({_TWO_OR_MORE})",
     ),
     (
+        "python",
         "python",
         rf"{_NOT_INSIDE}[Pp]ython(?: [Vv]ersion)?[ :=]{{1,3}}(3\.[0-9]{{1,2}}(?:\.[0-9]{{1,2}})?)",
     ),
     (
         "os",
+        ("ubuntu", "debian", "centos", "rocky linux", "windows"),
         r"\b((?:Ubuntu|Debian|CentOS|Rocky Linux|Windows) ?"
         r"[0-9]{1,2}(?:\.[0-9]{2})?(?:\.[0-9])?)\b",
     ),
-    ("gpu", rf"{_NOT_INSIDE}{_COUNT}({GPU_NAME})s?{_LAST}"),
+    ("gpu", GPU_LITERALS, rf"{_NOT_INSIDE}{_COUNT}({GPU_NAME})s?{_LAST}"),
     (
         "gpu",
+        ("050", "060", "070", "080", "090"),
         rf"(?:{_NOT_INSIDE}(?P<count>[0-9]{{1,3}}) ?[x×*] ?|"  # noqa: RUF001 - people type it
         rf"\b(?:[Mm]y|[Aa]|[Oo]n|[Tt]wo|[Ff]our|[Ee]ight) )({_BARE})s?(?![\w/.]*[\w/])",
     ),
@@ -392,7 +463,7 @@ _SENTENCES = _forms(
 FORMS: tuple[LineForm, ...] = (*_OWN_WORDS, *_SENTENCES)
 # A sentence with one of these is about another environment than the one that failed: a wish, an
 # attempt, an advice, a comparison.
-ELSEWHERE = re.compile(
+ELSEWHERE = (
     r"(?i)\b(?:requir\w*|needs?|needed|recommend\w*|support\w*|should|tried|try|tested|"
     r"previous\w*|earlier|before|used to|worked|works?|working|was fine|downgrad\w*|upgrad\w*|"
     r"install|reinstall\w*|installing|uninstall\w*|found existing|collecting|download\w*|"

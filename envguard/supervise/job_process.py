@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import selectors
@@ -224,6 +223,8 @@ def _mortal_child() -> Callable[[], None]:
 
     Source: prctl(2), PR_SET_PDEATHSIG.
     """
+    import ctypes  # where a job is started
+
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     parent = os.getpid()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -139,7 +138,9 @@ def _read(name: str, path: Path, *, is_kept: bool) -> ConfigFile | None:
     text = None
     if is_kept and len(raw) <= _LARGEST:
         text = clean_config(raw.decode("utf-8", "replace"))
-    return ConfigFile(clean_text(name), hashlib.sha256(raw).hexdigest(), len(raw), text)
+    from hashlib import sha256  # costs 5 ms of start-up: only what is written needs it
+
+    return ConfigFile(clean_text(name), sha256(raw).hexdigest(), len(raw), text)
 
 
 def interpreter_of(command: Sequence[str], path: str | None) -> str | None:

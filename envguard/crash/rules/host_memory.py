@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _GIB = 2**30
 _ORIGIN = "samples of the run"
+_OF_JOBS = ("params-counted", "params-named")  # a log that describes a job tells its size
 
 
 def run_evidence(case: Case) -> tuple[Evidence, ...]:
@@ -163,7 +164,9 @@ def job_need(case: Case) -> JobNeed | None:
     """What the job that log and facts describe needs of host memory, where it was killed."""
     if case.signal != SIGKILL or no_kill_was_counted(case) or case.log.has(*RIVALS):
         return None
-    from envguard.crash.job_need import find_need  # most logs describe no job
+    if not case.log.has(*_OF_JOBS):  # the arithmetic is a quarter of a start: for those that do
+        return None
+    from envguard.crash.job_need import find_need
 
     return find_need(case)
 
