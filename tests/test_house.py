@@ -157,7 +157,6 @@ REASONS = {
     "envguard.redaction": "one place decides what is secret",
     "envguard.smoke.smoke_report": "the envelope of one command",
     "envguard.supervise.sampling": "reads /proc, cgroups and NVML; watching.py decides when",
-    "envguard.values": "one decorator, needed by the start-up budget",
     "envguard.web.lock_limits": "time and memory of one lock, shared by uv and the web client",
 }
 
