@@ -102,8 +102,8 @@ def test_another_schema_is_refused(broken: Break, version: str) -> None:
         ("schema_version = 2", 'schema_version = "1"', "schema_version"),
         ("schema_version = 2", "schema_version = true", "schema_version"),
         ("schema_version = 2", "", "schema_version"),
-        ('data_version = "2026.11.29"', "data_version = 2026", "data_version"),
-        ('data_version = "2026.11.29"', "", "data_version"),
+        ('data_version = "2026.11.30"', "data_version = 2026", "data_version"),
+        ('data_version = "2026.11.30"', "", "data_version"),
     ],
 )
 def test_a_manifest_without_its_fields_is_refused(

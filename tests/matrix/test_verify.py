@@ -160,7 +160,7 @@ GENERAL: list[Case] = [
         "manifest.toml",
         'data_version = "2026.11.30"',
         'data_version = "newest"',
-        "manifest.toml: data_version: 'newest' is not a date such as 2026.11.30",
+        "manifest.toml: data_version: 'newest' is not a date such as 2026.11.29",
     ),
 ]
 
