@@ -258,14 +258,23 @@ def as_of_today(finding: Finding, facts: Facts, firm: frozenset[str]) -> Finding
     Returns:
         A warning in the place of a failure, where another release of the package would do.
     """
-    environment, name = facts.environment, finding.package
-    if environment is None or finding.status is not Status.FAIL or name in {None, TORCH, *firm}:
+    environment = facts.environment
+    if environment is None or finding.status is not Status.FAIL or finding.package == TORCH:
         return finding
-    wish = environment.wish(name or "")
+    names = (finding.package, *_partners(finding))
+    wishes = (environment.wish(name) for name in names if name and name not in {TORCH, *firm})
+    wish = next((wish for wish in wishes if wish is not None), None)
     if wish is None:
         return finding
     note = say("It is what an installer takes today of {wish}; the file pins none.", wish=wish)
     return replace(finding, status=Status.WARN, detail=join_sentences(finding.detail, note))
+
+
+def _partners(finding: Finding) -> Iterator[str]:
+    """The other packages of a break between several: another release of one may do."""
+    if finding.code.startswith("BRK"):
+        for evidence in finding.evidence:
+            yield evidence.fact.partition("[")[2].partition("]")[0]
 
 
 def check_made_for_here(facts: Facts, matrix: Matrix, options: CheckOptions) -> Iterator[Finding]:

@@ -116,6 +116,16 @@ def test_a_package_that_nothing_pins_warns_where_another_release_would_do(judge:
     assert wrong == []
 
 
+@pytest.mark.parametrize(
+    ("partner", "status"), [("accelerate", "warn"), ("accelerate==1.15.0", "fail")]
+)
+def test_a_break_with_a_package_that_nothing_pins_warns(
+    judge: Judge, partner: str, status: str
+) -> None:
+    report = judge(f"torch==2.1.2\ntransformers==4.37.2\n{partner}\n", A100)
+    assert found(report, "BRK006")["status"] == status
+
+
 def test_a_torch_that_no_line_names_is_said_to_be_brought_along(judge: Judge) -> None:
     report = judge("accelerate==1.0.0\n", H100)
     assert "No line names torch: accelerate needs it." in found(report, "WHL014")["detail"]
