@@ -10,6 +10,7 @@ is the standard one's, and type checkers see nothing but it.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from dataclasses import MISSING, FrozenInstanceError
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ def _make(slots: bool) -> Callable[[type[Any]], type[Any]]:
         made = make(cls)
         names = [field.name for field in dataclasses.fields(made) if field.compare]
         made.__compared__ = attrgetter(*(names or ["__class__"]))
-        for name, method in (*shared.items(), ("__init__", _first_init(made))):
+        for name, method in (*shared.items(), ("__init__", _FirstInit(made))):
             if name not in own:
                 setattr(made, name, method)
         return made
@@ -45,14 +46,15 @@ def _make(slots: bool) -> Callable[[type[Any]], type[Any]]:
     return wrap
 
 
-def _first_init(cls: Any) -> Callable[..., None]:
-    """What makes the first value of a class: it writes what makes the others."""
+class _FirstInit:
+    """Stands for what makes values of a class until somebody asks for it: then it is written."""
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it is one
-        cls.__init__ = _write_init(cls)
-        cls.__init__(self, *args, **kwargs)
+    def __init__(self, cls: Any) -> None:
+        self._cls = cls
 
-    return __init__
+    def __get__(self, value: Any, owner: Any) -> Any:
+        init = self._cls.__init__ = _write_init(self._cls)
+        return init if value is None else init.__get__(value, owner)
 
 
 def _write_init(cls: Any) -> Callable[..., None]:
@@ -69,12 +71,18 @@ def _write_init(cls: Any) -> Callable[..., None]:
             scope[f"_make_{name}"] = field.default_factory
             default, value = "=_none", f"_make_{name}() if {name} is _none else {name}"
         (by_name if field.kw_only else plain).append(name + default)
-        body.append(f" _set(self, {name!r}, {value})")
+        body.append(f"  _set(self, {name!r}, {value})")
     if hasattr(cls, "__post_init__"):
-        body.append(" self.__post_init__()")
+        body.append("  self.__post_init__()")
     words = ", ".join([*plain, *(by_name if len(by_name) > 1 else [])])
-    exec("\n".join([f"def __init__({words}):", *(body or [" pass"])]), scope)  # noqa: S102 - of names of fields
-    init: Callable[..., None] = scope["__init__"]
+    lines = [f"def write({', '.join(scope)}):", f" def __init__({words}):", *(body or ["  pass"])]
+    made: dict[str, Any] = {}
+    # In the names of the class's module, in which what asks for the hints of types looks for them.
+    names = sys.modules[cls.__module__].__dict__
+    exec("\n".join([*lines, " return __init__"]), names, made)  # noqa: S102 - of names of fields
+    init: Callable[..., None] = made["write"](**scope)
+    hints = {field.name: field.type for field in dataclasses.fields(cls)}
+    init.__annotations__ = {**hints, "return": None}
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     return init
 

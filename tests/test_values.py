@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import pickle
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -111,6 +112,13 @@ def test_the_first_value_is_made_as_the_others() -> None:
             Counted(-1)
         with pytest.raises(TypeError, match=r"Counted\.__init__\(\) takes from 2 to 3 positional"):
             Counted(1, {}, 3)  # type: ignore[call-arg]  # that is what is refused
+
+
+def test_what_makes_a_value_is_known_before_the_first_one() -> None:
+    assert inspect.signature(make(dataclass)) == inspect.signature(make(dataclasses.dataclass))
+    hints = get_type_hints(Empty.__init__)
+    assert hints == {"return": type(None)}
+    assert get_type_hints(Counted.__init__)["words"] == dict[str, int]
 
 
 def test_what_a_class_says_of_itself_stays() -> None:
