@@ -73,10 +73,20 @@ def _of_block(case: Case) -> tuple[str, tuple[SignatureMatch, ...]] | None:
     if hit is None or not asked:
         return None
     detail = case.log.first("cuda-oom-detail")
-    if detail is not None and _gib(detail.groups["res"]) >= asked:
+    if detail is not None and _is_in_pieces(detail, asked):
         return "gpu-oom-states-plus-activations.fragments", (detail,)
     frame = _frame_before(case, hit, asked)
     return (_OF_FRAME[frame.id], (frame,)) if frame is not None else None
+
+
+# Less of its memory than this lies unused in any long run, and is not what fills the GPU.
+_IN_PIECES = 0.1
+
+
+def _is_in_pieces(detail: SignatureMatch, asked_gib: float) -> bool:
+    """Whether what the allocator holds and does not use would have done, were it in one piece."""
+    unused, used = _gib(detail.groups["res"]), _gib(detail.groups["alloc"])
+    return unused >= asked_gib and unused >= _IN_PIECES * (unused + used)
 
 
 def _frame_before(case: Case, hit: SignatureMatch, asked: float) -> SignatureMatch | None:
