@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.version import Version
 
 from envguard.crash.case import worked_after
+from envguard.crash.tried import add_against, spoken_against, untried
 from envguard.facts.findings import Evidence, Finding, Remedy, Status
 from envguard.facts.sentences import fill, join_sentences, say
 from envguard.matrix.causes import Hypothesis, Message, Where
@@ -201,13 +202,16 @@ def hypothesis_finding(case: Case, raised: RaisedHypothesis) -> Finding:
     """The finding of a hypothesis; its remedy is the experiment."""
     row, message = raised.row(case), raised.message_row(case)
     said = say("For it: {supports}.", supports=row.supports)
-    if row.against:
-        said = join_sentences(said, say("Against it: {against}.", against=row.against))
+    experiment = Remedy(row.experiment, row.command)
+    against = add_against(row.against, spoken_against(case, experiment))
+    if against:
+        said = join_sentences(said, say("Against it: {against}.", against=against))
     said = join_sentences(said, _what_decides(message.cause, case))
     hits = case.matches(*row.lines)
     found = make_finding(case, message, Status.UNKNOWN, hits, detail=said)
+    left = untried(case, experiment)
     remedy = Remedy(
-        say("to find out, {experiment}", experiment=row.experiment), _whole(row.command, case)
+        say("to find out, {experiment}", experiment=left.text), _whole(left.command, case)
     )
     return replace(
         found, title=say("maybe: {cause}", cause=found.title), detail=said, remedy=remedy

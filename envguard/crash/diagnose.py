@@ -12,6 +12,7 @@ from envguard.crash.exits import SIGABRT, SIGILL, SIGKILL, SIGSEGV, SIGTERM, nor
 from envguard.crash.hypotheses import find_hypotheses
 from envguard.crash.phases import Phase
 from envguard.crash.rules import RULES
+from envguard.crash.tried import pass_over_tried
 from envguard.facts.findings import Finding, Status
 from envguard.facts.report import Recommendation, Report, make_report
 from envguard.facts.sentences import join_sentences, say
@@ -283,6 +284,7 @@ def find_causes(case: Case) -> tuple[Finding, ...]:
     found = tuple(dict.fromkeys(finding for rule in RULES for finding in rule(case)))
     found = tuple(sorted(found, key=lambda finding: _rank(case, finding)))
     joined = join_findings(case, tuple(_of_the_end(case, finding) for finding in found))
+    joined = tuple(pass_over_tried(case, finding) for finding in joined)
     if not any(finding.status is Status.FAIL for finding in joined) and not _is_accounted_for(
         case, found
     ):

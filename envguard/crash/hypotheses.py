@@ -44,7 +44,8 @@ from envguard.crash.rules.native import (
 from envguard.crash.rules.nccl import hypotheses_of_collectives, hypotheses_of_nccl
 from envguard.crash.rules.packages import hypotheses_of_breaks
 from envguard.crash.status_words import hypotheses_of_statuses
-from envguard.facts.findings import Finding, Status
+from envguard.crash.tried import spoken_against
+from envguard.facts.findings import Finding, Remedy, Status
 from envguard.facts.sentences import say
 
 if TYPE_CHECKING:
@@ -357,6 +358,17 @@ def _of_exit(case: Case) -> Iterator[RaisedHypothesis]:
         yield from hypotheses_of_exception(case)
 
 
+# Behind all of which nothing was tried in vain.
+_BEHIND_UNTRIED = 890
+
+
+def _place(one: RaisedHypothesis, case: Case) -> int:
+    """Its rank; one whose experiment the text shows to have been made in vain stands behind."""
+    row = one.row(case)
+    is_made = spoken_against(case, Remedy(row.experiment, row.command))
+    return max(row.rank, _BEHIND_UNTRIED) if is_made else row.rank
+
+
 def find_hypotheses(case: Case) -> Iterator[Finding]:
     """The hypotheses for a case without an established cause, the likeliest first.
 
@@ -379,7 +391,7 @@ def find_hypotheses(case: Case) -> Iterator[Finding]:
         *_of_exit(case),
         *hypotheses_shown(case),
     ]
-    for one in sorted(raised, key=lambda one: one.row(case).rank):
+    for one in sorted(raised, key=lambda one: _place(one, case)):
         cause = one.message_row(case).cause
         if cause not in seen:
             seen.add(cause)

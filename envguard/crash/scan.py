@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PHASE = "phase:"
+PHASE, SETTING = "phase:", "setting:"
 _KEEP = 24
 # Every rank says these once, and a hang is read from all of them.
 _OF_EACH_RANK = frozenset({"nccl-watchdog", "nccl-pg-status"})
@@ -51,12 +51,16 @@ _FEW_BYTES = 32 * 1024
 
 
 def search_patterns_of(matrix: Matrix) -> tuple[SearchPattern, ...]:
-    """Everything that is searched for; phases are named ``phase:ID``."""
+    """Everything that is searched for; phases are named ``phase:ID``, settings ``setting:ID``."""
     phases = (
         SearchPattern(PHASE + row.id, row.regex, tuple(text.encode() for text in row.literals))
         for row in matrix.signals.phases
     )
-    return (*signature_patterns(matrix), *phases)
+    settings = (
+        SearchPattern(SETTING + row.id, row.regex, tuple(text.encode() for text in row.literals))
+        for row in matrix.settings.settings
+    )
+    return (*signature_patterns(matrix), *phases, *settings)
 
 
 class _Found:

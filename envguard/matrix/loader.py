@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from envguard.matrix.memory import MemoryTable
     from envguard.matrix.order import OrderTable
     from envguard.matrix.packages import PackageTable
+    from envguard.matrix.remedy_settings import RemedySettingsTable
     from envguard.matrix.statuses import StatusTable
     from envguard.matrix.torch_builds import TorchTable
 
@@ -107,6 +108,9 @@ class Matrix:
         "evidence", "SignalsTable", "exits.toml", "launchers.toml", "evidence.toml"
     )
     statuses: _Table[StatusTable] = _Table("statuses", "StatusTable", "errors.toml")
+    settings: _Table[RemedySettingsTable] = _Table(
+        "remedy_settings", "RemedySettingsTable", "settings.toml"
+    )
 
     def __init__(self, folder: Traversable, *, keeps_copies: bool = False) -> None:
         self.folder = folder

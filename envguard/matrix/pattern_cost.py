@@ -369,6 +369,9 @@ def patterns_of(matrix: Matrix) -> Iterator[TablePattern]:
     for index, phase in enumerate(matrix.signals.phases):
         place = f"evidence.toml: phase[{index}].regex ({phase.id})"
         yield TablePattern(place, phase.regex, phase.literals)
+    for index, setting in enumerate(matrix.settings.settings):
+        place = f"settings.toml: setting[{index}].names ({setting.id})"
+        yield TablePattern(place, setting.regex, setting.literals)
 
 
 def try_tables(matrix: Matrix, total_s: float = TOTAL_S) -> tuple[str, ...]:
