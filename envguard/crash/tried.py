@@ -182,11 +182,14 @@ def untried(case: Case, remedy: Remedy) -> Remedy:
     if not has_more and (following := _following(case, tried)) is not None:
         kept, command = [following.text, *kept], following.command
     told = say("already tried here: {what}", what=", ".join(one.words for one in tried))
-    return Remedy("; ".join([*map(_opened, kept), told]), command)
+    if not kept:
+        return Remedy(told, command)
+    left = "; ".join(map(_opened, kept))
+    return Remedy(say("{left}; {told}", left=left, told=told), command)
 
 
 def _whole_text(remedy: Remedy) -> str:
-    return f"{remedy.text} {' '.join(remedy.command)}"
+    return " ".join((remedy.text, *remedy.command))
 
 
 def _asks(case: Case, text: str) -> bool:
@@ -244,7 +247,7 @@ def spoken_against(case: Case, experiment: Remedy) -> str:
 
 def _first_part(experiment: Remedy) -> str:
     """The part of an experiment that changes something."""
-    return f"{_NEXT_PART.split(experiment.text)[0]} {' '.join(experiment.command)}"
+    return " ".join((_NEXT_PART.split(experiment.text)[0], *experiment.command))
 
 
 def add_against(against: str, more: str) -> str:
