@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 import shlex
@@ -302,7 +303,10 @@ def _run_text(said: str) -> str:
     while match := re.match(r"--(?:mount|network|security)=\S+\s+", said):
         said = said[match.end() :]
     if said.startswith("[") and said.endswith("]"):
-        words = re.findall(r'"((?:[^"\\]|\\.){0,2000})"', said)
+        try:
+            words = [str(word) for word in json.loads(said)]
+        except (ValueError, RecursionError):
+            return said
         return words[-1] if words[:1] and words[0].endswith("sh") else shlex.join(words)
     return said
 

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 MAX_TRIES = 8
 _ASKS = re.compile(
-    r"([\w.-]{1,100}(?:[=<>!~][^\s;]{0,100})?) depends? on (torch[=<>!~][^\s;]{0,100})"
+    r"(?<![\w.-])([\w.-]{1,100}(?:[=<>!~][^\s;]{0,100})?) depends? on (torch[=<>!~][^\s;]{0,100})"
 )
 
 
