@@ -37,7 +37,8 @@ _BOMS = (  # the longer ones first: that of UTF-32 begins as that of UTF-16
 _OWN_OPTION = re.compile(r"\s--(?:hash|config-settings?|global-option)\b.*", re.DOTALL)
 _TORCH_HOST = re.compile(r"//download(?:-r2)?\.pytorch\.org/")
 _DIRECT = re.compile(
-    r"(?<!\S)(?:(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*@\s*)?(?P<place>\S+)(?:\s+;\s*(?P<marker>.+))?"
+    r"(?<!\S)(?:(?P<name>[A-Za-z0-9][\w.-]{0,200})\s{0,8}(?:\[[^\]]{0,200}\]\s{0,8})?@\s{0,8})?"
+    r"(?P<place>\S+)(?:\s{1,8};\s{0,8}(?P<marker>.+))?"
 )
 _EGG = re.compile(r"#(?:[^#]*&)?egg=([A-Za-z0-9][\w.-]*)")
 _VCS = re.compile(r"(?:git|hg|svn|bzr)\+|.*\.git(?:@|#|/?$)")
