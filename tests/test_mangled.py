@@ -87,6 +87,7 @@ def symbols_of(source: str, folder: Path, *, is_new: bool) -> list[tuple[str, st
     return list(zip(names, read.stdout.splitlines(), strict=True))
 
 
+# The oracle is the compiler and its own demangler; without them there is nothing to compare with.
 @pytest.mark.skipif(
     not (shutil.which("g++") and shutil.which("c++filt")), reason="there is no compiler here"
 )

@@ -111,6 +111,7 @@ def test_the_first_value_is_made_as_the_others() -> None:
         with pytest.raises(ValueError, match="less than nothing"):
             Counted(-1)
         with pytest.raises(TypeError, match=r"Counted\.__init__\(\) takes from 2 to 3 positional"):
+            # One argument too many is what the test is about: the type checker sees it, too.
             Counted(1, {}, 3)  # type: ignore[call-arg]  # that is what is refused
 
 

@@ -122,7 +122,7 @@ def test_requirements_files_are_found_beside_the_file() -> None:
 
 def test_forms_of_run() -> None:
     text = """FROM x
-RUN --mount=type=cache,target=/root/.cache pip install torch==2.1.0
+RUN --mount=type=cache,target=/var/cache/pip pip install torch==2.1.0
 RUN ["pip", "install", "numpy==1.0"]
 RUN <<EOT
 pip install einops==0.8.0

@@ -18,13 +18,14 @@ from tests.memory.jobs import job, lines, plan, table
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from envguard.matrix.memory import PublicModel
+
 
 @pytest.mark.parametrize("row", table().models, ids=lambda row: row.name)
-def test_every_row_counts_to_what_its_checkpoint_holds(row: object) -> None:
-    shape = shape_of(row)  # type: ignore[arg-type]  # of the table
+def test_every_row_counts_to_what_its_checkpoint_holds(row: PublicModel) -> None:
+    shape = shape_of(row)
     assert shape.spread == 1
-    params = row.params  # type: ignore[attr-defined]
-    assert params is None or shape.params == params
+    assert row.params is None or shape.params == row.params
 
 
 def test_the_families_that_people_tune_are_there() -> None:
